@@ -85,6 +85,14 @@ def test_too_few_images_are_an_error_before_training(evaluate, count, subset, to
         evaluate(num_samples=count, kid_subset_size=subset)
 
 
+def test_a_reference_without_images_or_statistics_of_this_network_is_an_error_before_training(evaluate, tmp_path):
+    np.savez(tmp_path / "other.npz", mu=np.zeros(2048), sigma=np.eye(2048))
+    with pytest.raises(
+        UserError, match=r"of inception, none of feature network digits-classifier, and no images; give"
+    ):
+        evaluate(reference=str(tmp_path / "other.npz"))
+
+
 def test_spatial_fid_is_measured_where_the_network_has_such_features(evaluate, monkeypatch):
     """Here they are its features in another order, of which the distance is the same."""
     _, without = evaluate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
-from tread_bench.data.source import to_uint8
+from tread_bench.data.source import ImageSet, to_uint8
 from tread_bench.measure.quality import feature_store
 from tread_bench.measure.quality import reference as reference_module
+from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor, images_to_features, machine_of
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, open_classifier
-from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
+from tread_bench.measure.quality.reference import reference_of, reference_of_set
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 from tread_bench.measure.quality.statistics import summed
 from tread_bench.measure.sets.reference import open_reference
@@ -69,7 +71,8 @@ def opened(**settings):
 
 def test_figures_agree_with_torch_fidelity(extractor, digits, noisy):
     real = digits.train.uint8(np.arange(400))
-    reference = Reference(summed(extractor.features(part) for part in real.split(250)).pooled, sha256="")
+    train = ImageSet(real.numpy(), digits.train.classes[:400])
+    reference = reference_of(replace(digits, train=train), extractor)
     got = evaluate_images(noisy.split(64), extractor, reference, opened(kid_subsets=20))
     seen = [images_to_features(images.split(size), extractor) for images, size in ((noisy, 64), (real, 250))]
     features = [one.pooled.double() for one in seen]
@@ -85,9 +88,9 @@ def test_figures_agree_with_torch_fidelity(extractor, digits, noisy):
 
 
 def test_a_large_reference_keeps_evenly_spaced_features(extractor, digits, monkeypatch):
-    every = reference_of(digits, extractor).statistics
+    every = reference_of(digits, extractor).seen.pooled
     monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 500)
-    some = reference_of(digits, extractor).statistics
+    some = reference_of(digits, extractor).seen.pooled
     assert every.num_kept == 1438 and torch.equal(some.features, every.features[::3])
     assert torch.equal(some.covariance, every.covariance)
 
@@ -102,8 +105,8 @@ def test_cells_that_need_a_reference_at_the_same_time_compute_it_once(extractor,
 
     monkeypatch.setattr(feature_store, "summed", slowly)
     with ThreadPoolExecutor(8) as cells:
-        found = [cells.submit(reference_of, digits, extractor) for _ in range(8)]
-    assert {one.result().statistics.count for one in found} == {1438}
+        found = [cells.submit(lambda: reference_of(digits, extractor).seen) for _ in range(8)]
+    assert {one.result().pooled.count for one in found} == {1438}
     assert len(computed) == 1
 
 
@@ -133,7 +136,7 @@ def test_what_moves_a_figure_moves_the_fingerprint(extractor, digits, tmp_path):
     prints = [protocol(cell, extractor, reference)[0] for cell in cells]
     prints += [
         protocol(cells[0], changed, reference)[0],
-        protocol(cells[0], extractor, Reference(reference.statistics, sha256="0" * 64))[0],
+        protocol(cells[0], extractor, replace(reference, sha256="0" * 64))[0],
     ]
     assert len(set(prints)) == len(prints)
 
@@ -182,6 +185,15 @@ def test_few_samples_are_said_beside_the_figure(extractor, digits):
         assert protocol(cell, extractor, reference)[1].get("caution") == caution
 
 
+def of_set(chosen, extractor, **settings):
+    """A file as the reference of a cell."""
+
+    def see(images, kept):
+        return features_of(images, extractor, kept, 250, 250)
+
+    return reference_of_set(chosen, extractor, extractor.name, see, **settings)
+
+
 def reference_file(path, **arrays):
     np.savez(path, **arrays)
     return str(path)
@@ -190,42 +202,39 @@ def reference_file(path, **arrays):
 def test_images_of_a_file_take_the_place_of_those_of_the_data(extractor, digits, noisy, tmp_path):
     images = digits.train.uint8(np.arange(len(digits.train))).permute(0, 2, 3, 1).numpy()
     file = reference_file(tmp_path / "reference.npz", arr_0=images, arr_1=digits.train.classes)
-    given, own = reference_of_set(open_reference(file), extractor), reference_of(digits, extractor)
+    given, own = of_set(open_reference(file), extractor), reference_of(digits, extractor)
     found = [evaluate_images([noisy], extractor, one, opened()) for one in (given, own)]
     assert found[0] == found[1] and given.count == own.count and given.sha256 != own.sha256
 
 
-def test_of_a_large_file_images_are_drawn_so_that_its_order_is_not_seen(extractor, digits, monkeypatch, tmp_path):
+def test_of_a_large_file_images_are_drawn_so_that_its_order_is_not_seen(extractor, digits, tmp_path):
     """Every second image of these has an even label."""
-    monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 100)
     classes = digits.train.classes
     order = np.stack([np.flatnonzero(classes % 2 == parity)[:100] for parity in (0, 1)], axis=1).ravel()
     images = digits.train.uint8(order)
     file = reference_file(tmp_path / "r.npz", arr_0=images.permute(0, 2, 3, 1).numpy(), arr_1=classes[order])
-    given = reference_of_set(open_reference(file), extractor)
+    given = of_set(open_reference(file), extractor, most=100)
     kept = np.sort(np.random.default_rng(2020).permutation(200)[:100])
-    assert torch.equal(given.statistics.features, extractor.features(images).pooled[kept])
+    assert torch.equal(given.features, extractor.features(images).pooled[kept])
     assert set(classes[order][kept]) == set(range(10))
     assert given.count == 200
 
 
 def test_statistics_of_a_file_are_those_of_the_network_that_they_name(extractor, digits, noisy, tmp_path, monkeypatch):
-    own = reference_of(digits, extractor).statistics
+    own = reference_of(digits, extractor).moments
     arrays = {"mu": own.mean.numpy(), "sigma": own.covariance.numpy()}
     file = open_reference(reference_file(tmp_path / "statistics.npz", **arrays))
     network = Extractor("inception", extractor.network, "0" * 64, extractor.dims)
-    given = reference_of_set(file, network)
-    assert given.statistics is None
+    given = of_set(file, network)
+    assert given.features is None
     fid = OpenMetric.of(Metrics().of_samples[0])
     found = evaluate_images([noisy], network, given, [fid])["fid"]
     assert found == pytest.approx(evaluate_images([noisy], extractor, reference_of(digits, extractor), [fid])["fid"])
     lacking = {metric.family.name: given.lacks(metric.family) for metric in opened()}
     assert lacking["fid"] == lacking["inception_score"] == ""
     assert lacking["kid"] == lacking["precision_recall"] == "there are no images of the reference, only statistics"
-    with pytest.raises(UserError, match="none of feature network digits-classifier, and no images"):
-        reference_of_set(file, extractor)
     with pytest.raises(UserError, match=r"its statistics of inception are of 64 features .*, and this network has 9"):
-        reference_of_set(file, Extractor("inception", extractor.network, "0" * 64, dims=9))
+        of_set(file, Extractor("inception", extractor.network, "0" * 64, dims=9))
 
     # Beside other weights they are doubted, and only they.
     monkeypatch.setattr("tread_bench.measure.quality.fingerprint.doubtful_weights", lambda _: "doubted")

@@ -21,7 +21,7 @@ from tread_bench.measure.quality.fingerprint import doubtful_weights, protocol_d
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.measure.quality.reference import Reference
 from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
-from tread_bench.measure.set_evaluation import SetRequest, evaluate_on, plan
+from tread_bench.measure.set_evaluation import SetEvaluator
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import open_samples
 
@@ -39,29 +39,24 @@ def write_grey(path, seed=0, count=COUNT):
     return str(path)
 
 
-def request(samples, reference, metrics, network, device="cpu", **settings):
-    return SetRequest(
-        samples=open_samples(samples),
-        reference=open_reference(reference),
-        metrics=[in_protocol(name, "adm") for name in metrics],
-        networks=[find_extractor(network).options.model_validate({"name": network, **settings})],
-        weights=None,
-        device=device,
-        batch=COUNT,
-    )
+def evaluator(samples, reference, metrics, network, device="cpu", works=None, **settings):
+    """On one network; `works` are those that are reported."""
+    works = {} if works is None else works
+    options = find_extractor(network).options.model_validate({"name": network, **settings})
+    chosen = [in_protocol(name, "adm") for name in metrics]
+    compared = open_reference(reference) if isinstance(reference, str) else reference
+
+    def tell(name, done, of):
+        works[name] = None
+
+    return SetEvaluator(options, open_samples(samples), compared, chosen, None, device, COUNT, tell)
 
 
-def measured(asked):
+def measured(*asked, **settings):
     """The network, its rows by figure, and the works that were reported."""
     works = {}
-    (planned,), _ = plan(asked)
-    about, rows = evaluate_on(planned, asked, lambda name, done, of: works.update({name: None}))
+    about, rows = evaluator(*asked, works=works, **settings)()
     return about, {row.figure: row for row in rows}, list(works)
-
-
-def reasons(asked):
-    """Why metrics cannot be measured, by their names."""
-    return dict(reason.split(": ", 1) for reason in plan(asked)[1])
 
 
 def test_a_metric_reads_the_images_beside_a_network(tmp_path, monkeypatch):
@@ -70,30 +65,32 @@ def test_a_metric_reads_the_images_beside_a_network(tmp_path, monkeypatch):
     builder, needs = "tests.measure.broken_metrics:MeanOfBatches", pair.needs | {Needs.IMAGES}
     monkeypatch.setattr(pair.options, "family", replace(pair, builder=builder, needs=needs))
     samples, reference = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "b.npz", seed=1)
-    asked = request(samples, reference, ("precision_recall",), "digits-classifier")
     pixels, real = (float(np.load(path)["arr_0"].mean()) for path in (samples, reference))
-    assert measured(asked)[1]["recall"].value == pytest.approx(1 - abs(pixels - real), rel=1e-5)
+    _, rows, _ = measured(samples, reference, ("precision_recall",), "digits-classifier")
+    assert rows["recall"].value == pytest.approx(1 - abs(pixels - real), rel=1e-5)
 
 
 def test_what_no_set_has_is_not_read_and_one_reference_image_has_no_covariance(tmp_path, monkeypatch):
     sets = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "one.npz", count=1)
-    asked = request(*sets, ("fid", "sfid"), "digits-classifier")
-    assert plan(asked) == ([], ["fid (digits-classifier): 1 reference images: it needs 2 or more"])
+    asked = *sets, ("fid", "sfid"), "digits-classifier"
+    found = evaluator(*asked)
+    assert found.metrics == []
+    assert found.reasons == ["fid (digits-classifier): 1 reference images: it needs 2 or more"]
     family = find_metric("fid")
     monkeypatch.setattr(family.options, "family", replace(family, needs=family.needs | {Needs.CAPTIONS}))
-    assert reasons(asked) == {"fid (digits-classifier)": "there are no captions of the samples"}
+    assert evaluator(*asked).reasons == ["fid (digits-classifier): there are no captions of the samples"]
 
 
 def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path):
     mine = write_grey(tmp_path / "mine.npz")
-    asked = request(mine, mine, METRICS, "digits-classifier")
-    seen = open_extractor(asked.networks[0], (1, 8)).features(asked.samples.picture(COUNT))
+    network = find_extractor("digits-classifier").options()
+    seen = open_extractor(network, (1, 8)).features(open_samples(mine).picture(COUNT))
     own = features_to_statistics(seen.pooled)
     stored = {"digits-classifier": Gaussian(own.mean, own.covariance, COUNT)}
-    asked = replace(asked, reference=ReferenceSet("statistics", "0" * 64, None, stored))
+    asked = mine, ReferenceSet("statistics", "0" * 64, None, stored), METRICS, "digits-classifier"
     told = "there are no images of the reference, only statistics"
-    assert reasons(asked) == {"precision_recall (digits-classifier)": told}
-    _, rows, works = measured(asked)
+    assert evaluator(*asked).reasons == [f"precision_recall (digits-classifier): {told}"]
+    _, rows, works = measured(*asked)
     assert works == ["features of samples (digits-classifier on cpu)", "metrics (digits-classifier)"]
     assert abs(rows["fid"].value) < 1e-6 and set(rows) == {"fid", "inception_score"}  # no sFID on this network at all
 
@@ -111,9 +108,9 @@ def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest
     arrays = inception_statistics(inception_weights, random_images(COUNT, seed=0))
     images = random_images(COUNT, seed=1).permute(0, 2, 3, 1).numpy()
     np.savez(tmp_path / "both.npz", arr_0=images, **arrays)
-    asked = request(samples, str(tmp_path / "both.npz"), METRICS, "inception", weights=str(inception_weights))
-    network, rows, works = measured(asked)
-    assert works[0] == "features of reference (inception on cpu)"
+    both = str(tmp_path / "both.npz")
+    network, rows, works = measured(samples, both, METRICS, "inception", weights=str(inception_weights))
+    assert "features of reference (inception on cpu)" in works
     scale = float(arrays["sigma"].trace() + arrays["sigma_s"].trace())
     assert all(abs(rows[name].value) < 1e-6 * scale for name in ("fid", "sfid"))
     assert {"precision", "recall", "inception_score"} < set(rows)
@@ -135,7 +132,7 @@ def test_fingerprints_differ_where_a_figure_would_and_only_there(tmp_path):
     fewer = write_grey(tmp_path / "fewer.npz", 3, count=10)
 
     def fingerprint(samples, reference, *more):
-        return measured(request(samples, reference, ("fid", *more), "digits-classifier"))[1]["fid"].fingerprint
+        return measured(samples, reference, ("fid", *more), "digits-classifier")[1]["fid"].fingerprint
 
     first = fingerprint(mine, real)
     assert fingerprint(others, real) == first  # other samples are what is compared
@@ -147,13 +144,13 @@ def test_fingerprints_differ_where_a_figure_would_and_only_there(tmp_path):
 def test_a_distance_has_the_name_of_its_protocol_on_the_network_of_that_protocol_alone(
     opened, title, tmp_path, monkeypatch
 ):
-    asked = request(write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "mine.npz"), ("fid",), "digits-classifier")
+    mine = write_grey(tmp_path / "mine.npz")
     family = replace(find_extractor("digits-classifier"), name="named", distance="FD-NAMED")
-    monkeypatch.setattr(type(asked.networks[0]), "family", property(lambda options: family))
     network = open_extractor(find_extractor("digits-classifier").options(), (1, 8))
+    monkeypatch.setattr(find_extractor("digits-classifier").options, "family", property(lambda options: family))
     network.name = opened
     monkeypatch.setattr(set_evaluation, "open_extractor", lambda *_: network)
-    about, rows, _ = measured(asked)
+    about, rows, _ = measured(mine, mine, ("fid",), "digits-classifier")
     assert rows["fid"].title == about.distance == title
     assert all(title in warning for warning in rows["fid"].warnings)
 
@@ -163,7 +160,7 @@ def test_features_that_are_not_finite_and_figures_that_are_not_are_errors(tmp_pa
     with monkeypatch.context() as patch:
         patch.setattr(FrechetDistance, "__call__", lambda *_: {"fid": math.nan})
         with pytest.raises(UserError, match=r"digits-classifier: FID came out as nan, .*with --metrics"):
-            measured(request(mine, real, ("fid",), "digits-classifier"))
+            measured(mine, real, ("fid",), "digits-classifier")
     wrong = torch.full((COUNT, 64), math.inf)
     monkeypatch.setattr(Extractor, "features", lambda *_, **__: Features(wrong, wrong))
     with pytest.raises(UserError, match="feature network digits-classifier: features contain NaN"):
@@ -175,18 +172,18 @@ def test_only_networks_that_resize_take_images_that_are_not_square(tmp_path, inc
     for name, images in (("wide", pixels[:, :25]), ("square", pixels)):
         np.savez(tmp_path / f"{name}.npz", arr_0=images)
     sets = str(tmp_path / "wide.npz"), str(tmp_path / "square.npz")
-    found = reasons(request(*sets, ("fid",), "trained-classifier", weights=str(DIGITS_WEIGHTS)))
-    assert found == {"trained-classifier": "images of 40x25 pixels; this feature network takes square ones"}
-    _, rows, _ = measured(request(*sets, ("fid",), "inception", weights=str(inception_weights)))
+    with pytest.raises(UserError, match=r"images of 40x25 pixels; this feature network takes square ones"):
+        evaluator(*sets, ("fid",), "trained-classifier", weights=str(DIGITS_WEIGHTS))
+    _, rows, _ = measured(*sets, ("fid",), "inception", weights=str(inception_weights))
     assert rows["fid"].value > 0
 
 
 def test_of_many_reference_images_some_are_compared_one_by_one_and_that_is_said(tmp_path, monkeypatch):
     sets = write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "real.npz", 1, count=12)
-    network, rows, _ = measured(request(*sets, ("fid", "precision_recall"), "digits-classifier"))
+    network, rows, _ = measured(*sets, ("fid", "precision_recall"), "digits-classifier")
     assert network.protocol["reference_features"] == "all"
     monkeypatch.setattr(set_evaluation, "KEPT", 7)
-    network, fewer, _ = measured(request(*sets, ("fid", "precision_recall"), "digits-classifier"))
+    network, fewer, _ = measured(*sets, ("fid", "precision_recall"), "digits-classifier")
     assert network.protocol["reference_features"] == "7 for KID, precision and recall, drawn by seed 2020"
     told = "Precision and Recall from 7 of the 12 reference images, chosen at random"
     assert told in fewer["precision"].warnings and not any("chosen" in text for text in fewer["fid"].warnings)
@@ -195,9 +192,9 @@ def test_of_many_reference_images_some_are_compared_one_by_one_and_that_is_said(
 
 def test_settings_of_the_network_are_in_the_protocol():
     extractor = Extractor("dinov2", torch.nn.Identity(), "0" * 64, 4)
-    before = protocol_details(extractor, Reference(None, sha256="1" * 64), [], 50, {})
+    before = protocol_details(extractor, Reference(sha256="1" * 64), [], 50, {})
     extractor.settings = {"resize": "torch"}
-    after = protocol_details(extractor, Reference(None, sha256="1" * 64), [], 50, {})
+    after = protocol_details(extractor, Reference(sha256="1" * 64), [], 50, {})
     assert after == {**before, "feature_network_settings": "resize: torch"} != before
 
 
@@ -206,7 +203,7 @@ def test_a_gpu_gives_the_same_figures(tmp_path, inception_weights):
     samples, reference = (write_images(tmp_path / f"{seed}.npz", seed, count=40) for seed in (0, 1))
     np.savez(reference, **np.load(reference), **inception_statistics(inception_weights, random_images(40, seed=1)))
     here, there = (
-        measured(request(samples, reference, METRICS, "inception", device, weights=str(inception_weights)))[1]
+        measured(samples, reference, METRICS, "inception", device=device, weights=str(inception_weights))[1]
         for device in ("cpu", "cuda")
     )
     for name, row in here.items():

@@ -29,10 +29,11 @@ from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
+from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor, Features, choose_extractor
 from tread_bench.measure.quality.fingerprint import protocol
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
+from tread_bench.measure.quality.reference import BATCH, Reference, reference_of, reference_of_set
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
 from tread_bench.measure.quality.statistics import summed
 from tread_bench.measure.sets.reference import open_reference
@@ -98,10 +99,20 @@ class Evaluator:
 
     @cached_property
     def reference(self) -> Reference:
-        path = self.cell.metrics.reference
+        path, extractor = self.cell.metrics.reference, self.extractor
         if path is None:
-            return reference_of(self.data, self.extractor)
-        return reference_of_set(open_reference(path), self.extractor)
+            return reference_of(self.data, extractor)
+        chosen = open_reference(path)
+        found = reference_of_set(
+            chosen, extractor, extractor.name, lambda images, kept: features_of(images, extractor, kept, BATCH, BATCH)
+        )
+        if Needs.STATISTICS not in found.counts:
+            names = " and ".join(chosen.stored)
+            raise UserError(
+                f"{chosen.name}: has statistics of {names}, none of feature network {extractor.name}, and no images; "
+                "give a reference with images, or choose another metrics.extractor"
+            )
+        return found
 
     def check(self) -> None:
         """Check before training what it cannot change. Raises UserError where a figure could not be measured."""
@@ -111,12 +122,11 @@ class Evaluator:
             if getattr(metrics, key) > held_out:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
         if metrics.generate:
-            _ = self.decoder
             for metric in self.metrics:
-                problem = too_few(metric.options, metrics.num_samples, {Needs.FEATURES: self.reference.num_kept})
-                if problem:
+                if problem := too_few(metric.options, metrics.num_samples, self.reference.counts):
                     way_out = "leave it out, or change metrics.num_samples or the reference"
                     raise UserError(f"metric {metric.family.name}: {problem}; {way_out}")
+            _ = self.decoder, self.reference.seen
 
     def __call__(
         self,

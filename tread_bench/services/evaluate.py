@@ -24,7 +24,7 @@ from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.evaluations import EVALUATED, EvaluatedSet, SetEvaluation
 from tread_bench.core.stored.files import write_document
 from tread_bench.measure.quality.png import COLUMNS, grid_png
-from tread_bench.measure.set_evaluation import OF_SETS, SetRequest, evaluate_on, plan
+from tread_bench.measure.set_evaluation import OF_SETS, SetEvaluator
 from tread_bench.measure.sets.reference import open_reference
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.services.choices import Device
@@ -119,16 +119,17 @@ def evaluate(
         compared = open_reference(reference, None if data_root is None else Path(data_root))
 
         # What can be measured of it.
-        sets = SetRequest(
-            samples=scored,
-            reference=compared,
-            metrics=[in_protocol(name, chosen.protocol, **settings) for name, settings in measured.items()],
-            networks=chosen.network,
-            weights=weights,
-            device=usable_device(device),
-            batch=batch,
-        )
-        planned, reasons = plan(sets)
+        ways = [in_protocol(name, chosen.protocol, **settings) for name, settings in measured.items()]
+        on, planned, reasons = usable_device(device), [], []
+        for network in chosen.network:
+            try:
+                one = SetEvaluator(network, scored, compared, ways, weights, on, batch, report)
+            except UserError as error:
+                reasons.append(f"{network.name}: {error}")
+                continue
+            reasons += one.reasons
+            if one.metrics:
+                planned.append(one)
         found = {one.network.name for one in planned} | {metric.name for one in planned for metric in one.metrics}
         named = [*own, *(one.name for one in chosen.network if networks)]
         missing = [name for name in named if name not in found]
@@ -139,12 +140,12 @@ def evaluate(
 
         # The figures.
         about, rows = [], []
-        for on_network in planned:
+        for one in planned:
             try:
-                one, figures = evaluate_on(on_network, sets, report)
+                on_network, figures = one()
             except FloatingPointError as error:
-                raise UserError(f"feature network {on_network.network.name}: {error}; name another --network") from None
-            about.append(one)
+                raise UserError(f"feature network {one.network.name}: {error}; name another --network") from None
+            about.append(on_network)
             rows += figures
 
     evaluation = SetEvaluation(
@@ -163,7 +164,7 @@ def evaluate(
         networks=about,
         rows=rows,
         warnings=[*_warnings(scored, compared.images), *(f"Not measured: {reason}" for reason in reasons)],
-        device=machine(sets.device)["device_name"],
+        device=machine(on)["device_name"],
         batch=batch,
         seconds=time.monotonic() - began,
         versions=versions(),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
+from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.encode.vae import CHUNK
 from tread_bench.measure.weights_folder import is_as_published
@@ -60,7 +61,7 @@ def protocol(
         cautions.append(f"FID from {few}: biased upwards")
     if metrics.protocol == "adm":
         cautions.append(below_protocol([metric.family for metric in measured], metrics.num_samples))
-    if reference.published is not None:
+    if Needs.STATISTICS in reference.stored:
         cautions.append(doubtful_weights(metrics.network(cell.data)))
     if any(cautions):
         details["caution"] = "; ".join(filter(None, cautions))

@@ -1,25 +1,25 @@
-"""Statistics of the real images that generated ones are compared with, cached by the hash of their inputs."""
+"""What generated images are compared with: real images, and statistics that came with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tread_bench.core.describe.metrics import MetricFamily, Needs
-from tread_bench.core.errors import UserError
 from tread_bench.data.check import message_of
-from tread_bench.data.source import Pixels
+from tread_bench.data.source import Pixels, RealImages
 from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor
-from tread_bench.measure.quality.samples import ImageRecords, lacking
-from tread_bench.measure.quality.statistics import Gaussian, Statistics
+from tread_bench.measure.quality.samples import lacking
+from tread_bench.measure.quality.statistics import Moments, Statistics
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference, spatial_name
-from tread_bench.measure.sets.samples import SampleSet
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource
@@ -28,113 +28,126 @@ REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FI
 DRAWN_BY = 2020  # seed, as of KID's subsets
 BATCH = 250  # images at a time
 
+See = Callable[[RealImages, NDArray[np.int64]], Statistics]  # images, and those that are kept one by one
 
-@dataclass(frozen=True, kw_only=True)
-class Reference(ImageRecords):
-    """What generated images are compared with.
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reference:
+    """Real images as one feature network sees them, once a metric reads more than the statistics that were stored.
 
     Args:
         sha256: of the real images, or of the file of their statistics.
-        compared: which features were kept, in words, for the protocol.
+        compared: which features are kept, in words, for the protocol.
+        counts: what can be read of it, with the number of images behind it; None: the file does not say.
+        see: returns what the network makes of the images; None: there are none.
+        batches: the images, uint8 (B, C, H, W), in order.
+        labels: int64, of those whose features are kept; None: there are none.
+        stored: statistics as a file states them, which go before those of the images.
     """
 
     sha256: str
     compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
+    counts: Mapping[Needs, int | None] = field(default_factory=dict)
+    see: Callable[[], Statistics] | None = None
+    batches: Callable[[], Iterator[Tensor]] | None = None
+    labels: Tensor | None = None
+    stored: Mapping[Needs, Moments] = field(default_factory=dict)
+    logits = captions = None
 
-    def lacks(self, metric: MetricFamily) -> str:
-        """Return, in words, what a metric reads of real images that are not there; empty if all is."""
-        missing = [one for one in Needs if one in metric.needs_of_real and not self.has(one)]
-        return lacking(missing[0], is_real=True) if missing else ""
+    @cached_property
+    def seen(self) -> Statistics | None:
+        """Sums over the features of the images, which are computed here."""
+        return None if self.see is None else self.see()
+
+    @property
+    def moments(self) -> Moments | None:
+        """Mean and covariance of the features."""
+        return self.stored.get(Needs.STATISTICS) or (self.seen.pooled if self.seen else None)
+
+    @property
+    def spatial(self) -> Moments | None:
+        """Mean and covariance of features that keep their place in the image."""
+        return self.stored.get(Needs.SPATIAL) or (self.seen.spatial if self.seen else None)
+
+    @property
+    def features(self) -> Tensor | None:
+        """(m, d) float32, of those that are kept one by one."""
+        return self.seen.pooled.features if self.seen else None
 
     @property
     def count(self) -> int | None:
         """Number of images that mean and covariance are of; None: the file does not say."""
-        return self.moments.count if self.moments is not None else None
+        return self.counts.get(Needs.STATISTICS)
 
-    @property
-    def num_kept(self) -> int:
-        """Number of images whose features can be read one by one."""
-        return self.statistics.num_kept if self.statistics is not None else 0
+    def lacks(self, metric: MetricFamily) -> str:
+        """Return, in words, what a metric reads of real images that are not there; empty if all is."""
+        missing = [one for one in Needs if one in metric.needs_of_real - self.counts.keys()]
+        return lacking(missing[0], is_real=True) if missing else ""
 
 
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
-    """Statistics of all real images, with the features of every n-th: the smallest n that keeps at most 10,000."""
+    """The real images of a cell's data, with the features of every n-th: the smallest n that keeps at most 10,000."""
     images = data.reference
     kept = np.arange(0, len(images), -(-len(images) // REFERENCE_FEATURES))
-    seen = features_of(images, extractor, kept, BATCH, BATCH)
     labels = images.labels(kept) if data.num_classes and isinstance(images, Pixels) else None
-    return Reference(seen.pooled, partial(images.batches, BATCH), labels, seen.spatial, sha256=images.sha256)
-
-
-def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
-    """Statistics as a file states them, and those of its images for what it does not state.
-
-    Raises:
-        UserError: the file's statistics are of another feature network, or it has no images and none of this network.
-    """
-    stored = stored_statistics(chosen, extractor.name, extractor)
-    if chosen.images is None and Needs.STATISTICS not in stored:
-        names = " and ".join(chosen.stored)
-        raise UserError(
-            f"{chosen.name}: has statistics of {names}, none of feature network {extractor.name}, and no images; "
-            "give a reference with images, or choose another metrics.extractor"
-        )
-
-    def see(images: SampleSet, kept: NDArray[np.int64]) -> Statistics:
-        return features_of(images, extractor, kept, BATCH, BATCH)
-
-    return assembled(chosen, stored, REFERENCE_FEATURES, Reference.compared, see)
-
-
-def assembled(
-    chosen: ReferenceSet,
-    stored: Mapping[Needs, Gaussian],
-    most: int,
-    compared: str,
-    see: Callable[[SampleSet, NDArray[np.int64]], Statistics] | None,
-) -> Reference:
-    """Return a reference: statistics that were stored go before those of its images.
-
-    Args:
-        most: images whose features are kept. Of more, they are drawn: the order of a file may be that of classes.
-        compared: which features are kept, in words, where all are.
-        see: (images, those that are kept one by one) -> statistics; None: nothing is read of the images.
-    """
-    # Its images: which features are kept, and their statistics.
-    batches = pooled = spatial = None
-    if (images := chosen.images) is not None:
-        batches = partial(images.batches, BATCH)
-        kept = np.sort(np.random.default_rng(DRAWN_BY).permutation(len(images))[:most])
-        if len(kept) < len(images):
-            compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
-        if see is not None:
-            pooled, spatial = see(images, kept)
-
-    # Stored statistics go before them.
     return Reference(
-        pooled,
-        batches,
-        spatial=stored.get(Needs.SPATIAL) or spatial,
-        published=stored.get(Needs.STATISTICS),
-        sha256=chosen.sha256,
-        compared=compared,
+        sha256=images.sha256,
+        counts=_counts(images, kept, extractor) | ({} if labels is None else {Needs.LABELS: len(kept)}),
+        see=lambda: features_of(images, extractor, kept, BATCH, BATCH),
+        batches=partial(images.batches, BATCH),
+        labels=labels,
     )
 
 
-def stored_statistics(chosen: ReferenceSet, network: str, extractor: Extractor) -> dict[Needs, Gaussian]:
-    """Return the statistics that came with a reference, by what metrics read of them.
+def reference_of_set(
+    chosen: ReferenceSet,
+    extractor: Extractor,
+    network: str,
+    see: See,
+    most: int = REFERENCE_FEATURES,
+    compared: str = Reference.compared,
+    device: torch.device | str = "cpu",
+) -> Reference:
+    """Statistics as a file states them, and its images for what it does not state.
 
     Args:
-        network: name that its features are stored under.
+        network: name that the statistics of its features are stored under.
+        see: what the network makes of images.
+        most: images whose features are kept. Of more, they are drawn: the order of a file may be that of classes.
+        compared: which features are kept, in words, where all are.
+        device: of features and statistics.
 
     Raises:
-        UserError: they are of another network, or of other settings.
+        UserError: the file's statistics are of another feature network, or of other settings.
     """
-    stored = {Needs.STATISTICS: chosen.gaussian(network, extractor.dims, extractor.settings)}
+    found = {Needs.STATISTICS: chosen.gaussian(network, extractor.dims, extractor.settings)}
     if extractor.spatial_dims is not None:
-        spatial = chosen.gaussian(spatial_name(network), extractor.spatial_dims, extractor.settings)
-        stored[Needs.SPATIAL] = spatial
-    return {need: found for need, found in stored.items() if found is not None}
+        found[Needs.SPATIAL] = chosen.gaussian(spatial_name(network), extractor.spatial_dims, extractor.settings)
+    stored = {need: one.to(torch.device(device)) for need, one in found.items() if one is not None}
+    counts = {need: one.count for need, one in stored.items()}
+    alone = Reference(sha256=chosen.sha256, compared=compared, counts=counts, stored=stored)
+    if (images := chosen.images) is None:
+        return alone
+
+    # Its images.
+    kept = np.sort(np.random.default_rng(DRAWN_BY).permutation(len(images))[:most])
+    if len(kept) < len(images):
+        compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
+    return replace(
+        alone,
+        compared=compared,
+        counts=_counts(images, kept, extractor) | counts,
+        see=lambda: see(images, kept),
+        batches=partial(images.batches, BATCH),
+    )
+
+
+def _counts(images: RealImages, kept: NDArray[np.int64], extractor: Extractor) -> dict[Needs, int | None]:
+    """What can be read of images, with how many there are."""
+    counts: dict[Needs, int | None] = dict.fromkeys((Needs.STATISTICS, Needs.IMAGES), len(images))
+    if extractor.spatial_dims is not None:
+        counts[Needs.SPATIAL] = len(images)
+    return counts | {Needs.FEATURES: len(kept)}
 
 
 def reference_problems(path: str) -> Iterator[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from torch import Tensor
 
 from tread_bench.core.describe.metrics import Estimate, MetricFamily, MetricOptions, Needs
 from tread_bench.core.describe.plugins import named
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
+
+if TYPE_CHECKING:
+    from tread_bench.measure.quality.reference import Reference
 
 T = TypeVar("T")
 _LEAST_OF_COVARIANCE = 2  # images, since it is over n - 1
@@ -21,13 +24,11 @@ class ImageRecords:
     """What is kept of a set of images, batch by batch.
 
     Args:
-        statistics: of features, and the features and logits that metrics read one by one; None: only what was
-            `published` is known.
+        statistics: of features, and the features and logits that metrics read one by one; None: there are none.
         batches: the images, uint8 (B, C, H, W), in order; None: not kept.
         labels: int64, one for each image, or of those whose features are kept where that is a part; None: there are
             none.
         spatial: of features that keep their place in the image; None: the feature network has none.
-        published: mean and covariance of the features as a file states them, in place of those of `statistics`.
         captions: what each image was generated for; None: there are none.
     """
 
@@ -35,13 +36,12 @@ class ImageRecords:
     batches: Callable[[], Iterator[Tensor]] | None = None
     labels: Tensor | None = None
     spatial: Moments | None = None
-    published: Moments | None = None
     captions: Sequence[str] | None = None
 
     @property
     def moments(self) -> Moments | None:
         """Mean and covariance of the features."""
-        return self.published or self.statistics
+        return self.statistics
 
     @property
     def features(self) -> Tensor | None:
@@ -57,19 +57,6 @@ class ImageRecords:
             return None
         return self.statistics.logits
 
-    def has(self, one: Needs) -> bool:
-        """Return whether a metric can read this of the images."""
-        values = {
-            Needs.STATISTICS: self.moments,
-            Needs.FEATURES: self.features,
-            Needs.LOGITS: self.logits,
-            Needs.SPATIAL: self.spatial,
-            Needs.IMAGES: self.batches,
-            Needs.LABELS: self.labels,
-            Needs.CAPTIONS: self.captions,
-        }
-        return values[one] is not None
-
 
 class Samples:
     """A set of images, generated or real, limited to what a metric's description needs.
@@ -81,7 +68,7 @@ class Samples:
         LookupError: something is read that the description does not need, or that these images do not have.
     """
 
-    def __init__(self, kept: ImageRecords, metric: MetricFamily, is_real: bool = False) -> None:
+    def __init__(self, kept: ImageRecords | Reference, metric: MetricFamily, is_real: bool = False) -> None:
         self._kept = kept
         self._metric = metric
         self._is_real = is_real
@@ -180,7 +167,7 @@ class OpenMetric:
     def of(cls, options: MetricOptions) -> OpenMetric:
         return cls(options.family, named(options.family.builder)(options), options)
 
-    def estimates(self, generated: ImageRecords, real: ImageRecords) -> dict[str, Estimate]:
+    def estimates(self, generated: ImageRecords, real: ImageRecords | Reference) -> dict[str, Estimate]:
         """Return the figures of its description, in that order, with their intervals.
 
         Raises:
@@ -194,7 +181,7 @@ class OpenMetric:
         values = {name: found[name] for name in names}
         return {name: one if isinstance(one, Estimate) else Estimate(value=float(one)) for name, one in values.items()}
 
-    def figures(self, generated: ImageRecords, real: ImageRecords) -> dict[str, float]:
+    def figures(self, generated: ImageRecords, real: ImageRecords | Reference) -> dict[str, float]:
         """Return the figures of its description, in that order, as numbers alone. Raises as `estimates` does."""
         return {name: estimate.value for name, estimate in self.estimates(generated, real).items()}
 
