@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.methods import methods
 from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
 from tread_bench.core.numbers.schedule import routed_steps
 from tread_bench.reports import requested
@@ -80,7 +80,7 @@ def published_fid(row: Row) -> PublishedFid | None:
     lines, asked = _lines(), {"model": model, "method": method, "metric": metric, "scale": scale}
     for line in lines[(lines[[*asked]] == pd.Series(asked)).all(axis=1)].itertuples():
         is_unmasked = line.method.endswith(" unmasked")
-        if is_unmasked and first.config.get("method") != find_method(first.method).options().model_dump():
+        if is_unmasked and first.config.get("method") != methods.find(first.method).options().model_dump():
             continue  # older records lack some options, and had others then
         if line.iterations.endswith("K"):
             images = int(line.iterations.removesuffix("K")) * 1000 * int(line.batch)

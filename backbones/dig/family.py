@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from tread_bench.backbones.mixers.attention.family import ATTENTION
 from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.core.describe.mixers import MixerFamily, MixerSize, find_mixer, mixers
+from tread_bench.core.describe.mixers import MixerFamily, MixerSize, mixers
 from tread_bench.core.describe.selectors import TokenOrder
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class DiGSpec(BackboneSpec):
     @property
     def mixer_family(self) -> MixerFamily:
         """The description of the mixer."""
-        return find_mixer(self.mixer)
+        return mixers.find(self.mixer)
 
     def mixer_at(self, block: int) -> MixerFamily:
         """Return the description of what a block has for a mixer."""

@@ -19,7 +19,7 @@ from tread_bench.backbones.drop_path import DropPath
 from tread_bench.backbones.mamba.mixer import drop_rates, init_mamba
 from tread_bench.backbones.mirrored import MirroredBackbone
 from tread_bench.backbones.mixers.base import Mixer
-from tread_bench.core.describe.mixers import find_mixer
+from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.plugins import named
 from tread_bench.model.backbone import TokenState
 from tread_bench.model.ops.patching import sinusoids, unpatchify
@@ -31,7 +31,7 @@ class Block(nn.Module):
     def __init__(self, spec: DiSSpec, kernels: Mapping[str, str], drop_rate: float, skip: bool) -> None:
         super().__init__()
         width = spec.hidden
-        self.mixer: Mixer = named(find_mixer(spec.mixer).builder)(spec.mixer_size, kernels)
+        self.mixer: Mixer = named(mixers.find(spec.mixer).builder)(spec.mixer_size, kernels)
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.drop_path = DropPath(drop_rate)
         self.skip_linear = nn.Linear(2 * width, width) if skip else None

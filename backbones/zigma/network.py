@@ -20,7 +20,7 @@ from tread_bench.backbones.mamba.mixer import drop_rates, init_mamba
 from tread_bench.backbones.mixers.base import Mixer
 from tread_bench.backbones.paths import Order, order_along
 from tread_bench.backbones.zigma.family import HEAD_DIM, HEADS, ZigMaSpec
-from tread_bench.core.describe.mixers import find_mixer
+from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.plugins import named
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
@@ -50,7 +50,7 @@ class Block(nn.Module):
     def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str], drop_rate: float) -> None:
         super().__init__()
         width = spec.hidden
-        self.mixer: Mixer = named(find_mixer(spec.mixer).builder)(spec.mixer_size, kernels)
+        self.mixer: Mixer = named(mixers.find(spec.mixer).builder)(spec.mixer_size, kernels)
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.drop_path = DropPath(drop_rate)
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, (6 if spec.context_tokens else 3) * width))

@@ -13,7 +13,7 @@ from tests.pairs import in_turn
 from tests.shown_checks import failing
 from tread_bench.contract import check_method
 from tread_bench.core.describe.families import families
-from tread_bench.core.describe.guidance import find_guidance, guidance_rules
+from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.numbers import draws
 from tread_bench.data.ranks import Ranks
@@ -73,4 +73,4 @@ def test_every_method_keeps_its_contract_with_text(name, backbone):
 @pytest.mark.parametrize(("name", "backbone"), in_turn(guidance_rules(), ["MMDiT", "DiT", "U-ViT"]))
 def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
     options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name, {})
-    assert failing("guidance", RULE=find_guidance(name), OPTIONS=options, BACKBONE=WITH_TEXT[backbone]) == set()
+    assert failing("guidance", RULE=guidance_rules.find(name), OPTIONS=options, BACKBONE=WITH_TEXT[backbone]) == set()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.command_line import tread_bench
 from tread_bench.cli.commands.doctor import examine
-from tread_bench.core.describe.metrics import find_extractor
+from tread_bench.core.describe.metrics import extractors
 
-INCEPTION = find_extractor("inception").published[0]
+INCEPTION = extractors.find("inception").published[0]
 
 
 SHA256 = "53959fa102f31e51d8d1ee12fe89c2fd7cd556dbaf2c6102046d195a504850a0"  # of b"other weights"
@@ -26,7 +26,7 @@ def test_weights_come_with_publisher_and_metrics_and_whether_they_are_the_publis
     assert metrics[0] - metrics[1] == {"inception_score", "sfid"}
 
     # A file is shown with its hash.
-    unhashed = find_extractor("dinov2").published[1]
+    unhashed = extractors.find("dinov2").published[1]
     for published in (INCEPTION, unhashed):
         (tmp_path / published.file).write_bytes(b"other weights")
     found = examine()["weights"]

@@ -11,7 +11,7 @@ import yaml
 from tests.data.test_encode import HELD_OUT, TRAIN, write_images
 from tests.data.tiny_vae import SIDE, write_vae
 from tread_bench.cli.app import app
-from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import data_sources
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import data_of
@@ -32,7 +32,7 @@ rows: {{dense: {{}}}}
 
 def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
     settings = {"train": ["a.parquet"], "held_out": ["b.parquet"], "image_size": SIDE, "num_classes": 3}
-    assert data_of(SETTINGS, []) == find_data_source("parquet").options.model_validate(settings)
+    assert data_of(SETTINGS, []) == data_sources.find("parquet").options.model_validate(settings)
     assert data_of("smoke", []).name == "digits"
 
 

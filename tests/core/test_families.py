@@ -61,11 +61,7 @@ def test_the_family_has_the_last_word_on_routes():
 
 def announced(monkeypatch, *found):
     announce(monkeypatch, *found)
-    registry.families.cache_clear()
-    try:
-        return registry.families()
-    finally:
-        registry.families.cache_clear()
+    return plugins.announced(registry.families)
 
 
 def clone(**changes):
@@ -90,7 +86,7 @@ def test_a_name_that_two_announce_is_ours_or_that_of_the_first(first, kept, owne
 def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(load, message, monkeypatch, caplog):
     points = [point("toy", clone, Distribution("one")), point("wrong", load, Distribution("two"))]
     monkeypatch.setattr(plugins, "points_of", lambda group: points)
-    assert set(plugins.announced(registry.BACKBONES)) == {"Toy"}
+    assert set(plugins.announced(registry.families)) == {"Toy"}
     assert " of two cannot be used: " in caplog.text and message in caplog.text
     lines = [line for told in caplog.messages for line in told.splitlines()]
     assert lines == [printable(line) for line in lines]

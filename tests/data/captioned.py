@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from tread_bench.core.describe.data_sources import DataOptions, find_data_source
+from tread_bench.core.describe.data_sources import DataOptions, data_sources
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "captions.md"
 SIDE = 8
@@ -103,7 +103,7 @@ LAYOUTS = {"coco": with_coco, "text_files": with_text_files, "parquet": with_par
 
 def options(name: str, captions: Any = "words", **more: Any) -> DataOptions:
     settings = {"name": name, "image_size": SIDE, "num_classes": 0, "captions": captions, **more}
-    return find_data_source(name).options.model_validate(settings)
+    return data_sources.find(name).options.model_validate(settings)
 
 
 def _folders(root: Path, **captions: Any) -> DataOptions:

@@ -13,13 +13,13 @@ from safetensors.numpy import save_file
 from tests.data.checked import failing_of_data
 from tests.data.image_sets import pictures, write_dataset, write_folder
 from tests.data.test_parquet import png, write
-from tread_bench.core.describe.data_sources import data_sources, find_data_source
+from tread_bench.core.describe.data_sources import data_sources
 from tread_bench.data.digits.source import read_digits
 from tread_bench.data.images import encoded
 from tread_bench.data.latents.source import open_latents
 from tread_bench.data.source import DataSource, ImageSet
 
-DIGITS, LATENTS = find_data_source("digits"), find_data_source("latents")
+DIGITS, LATENTS = data_sources.find("digits"), data_sources.find("latents")
 
 
 def write_latents(path, count, seed):
@@ -61,7 +61,7 @@ def test_every_announced_data_source_keeps_the_contract(name, tmp_path, monkeypa
     if name.endswith("on demand"):
         monkeypatch.setattr(encoded, "MOST_BYTES", 0)
     options, changed = (options_of(name, tmp_path, seed) for seed in (0, 1))
-    assert failing_of_data(find_data_source(name.partition(",")[0]), tmp_path, options, changed or None) == set()
+    assert failing_of_data(data_sources.find(name.partition(",")[0]), tmp_path, options, changed or None) == set()
 
 
 class Changed:

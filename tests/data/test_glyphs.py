@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import data_sources
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.glyphs import family, fonts
@@ -58,7 +58,7 @@ def test_a_missing_font_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyP
     with pytest.raises(UserError, match=rf"{FACES[0]}\.ttf: no such file; .*reinstall matplotlib") as raised:
         read_glyphs(options)
     assert data_problems([(options, True)]) == [str(raised.value)]
-    assert find_data_source("glyphs").counts(options) is None
+    assert data_sources.find("glyphs").counts(options) is None
 
 
 def test_images_of_some_fonts_are_a_part_of_all_and_those_of_others_are_the_rest(glyphs):

@@ -18,14 +18,14 @@ from datasets import DatasetDict, load_from_disk
 
 from tests.data.image_sets import cropped, pictures, write_dataset
 from tests.data.test_parquet import png
-from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import data_sources
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.images import encoded
 from tread_bench.data.open import open_data
 
-HF_DATASET = find_data_source("hf_dataset")
+HF_DATASET = data_sources.find("hf_dataset")
 
 
 def choice(*train: str, **more: Any) -> HfDatasetData:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.shown_checks import failing, shown
-from tread_bench.core.describe.data_sources import find_text_encoder
+from tread_bench.core.describe.data_sources import text_encoders
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.glyphs.family import GlyphsData
@@ -23,7 +23,7 @@ from tread_bench.data.text.encoder import encoder_sha256, open_text_encoder
 from tread_bench.data.text.words.encoder import Words, word_vector, words_of
 from tread_bench.data.text.words.family import WordsOptions
 
-WORDS = find_text_encoder("words")
+WORDS = text_encoders.find("words")
 
 
 @pytest.mark.parametrize("options", [{}, {"tokens": 5, "width": 7}])
@@ -153,12 +153,12 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def settings(folder, **changed):
-    return find_text_encoder("clip").options(**{"weights": str(folder), "tokens": TOKENS, "width": WIDTH, **changed})
+    return text_encoders.find("clip").options(**{"weights": str(folder), "tokens": TOKENS, "width": WIDTH, **changed})
 
 
 def test_clip_keeps_the_contract(clip):
     options = {"weights": clip, "tokens": TOKENS, "width": WIDTH}
-    assert failing("text-encoder", ENCODER=find_text_encoder("clip"), OPTIONS=options) == set()
+    assert failing("text-encoder", ENCODER=text_encoders.find("clip"), OPTIONS=options) == set()
 
 
 def test_clip_is_that_of_transformers(clip, monkeypatch):

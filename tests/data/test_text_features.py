@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tread_bench.core.describe.data_sources import find_text_encoder
+from tread_bench.core.describe.data_sources import text_encoders
 from tread_bench.data.captions import features
 from tread_bench.data.captions.family import Captions
 from tread_bench.data.captions.features import CaptionFeatures
@@ -46,7 +46,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_each_caption_is_encoded_once_and_mapped_afterwards(encodings: list[str]) -> None:
     first = stored([*CAPTIONS, *CAPTIONS[:5]])
     asked = [CAPTIONS[39], "", CAPTIONS[0], CAPTIONS[39]]
-    expected = Words(find_text_encoder("words").options()).encode(asked)
+    expected = Words(text_encoders.find("words").options()).encode(asked)
     encodings.clear()
     assert torch.equal(first.of(asked), expected)
     assert sorted(encodings) == sorted(["", *CAPTIONS])

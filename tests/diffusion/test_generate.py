@@ -11,7 +11,7 @@ from torch import nn
 from tests.captioned_digits import TOKENS, WIDTH, CaptionedDigits, read_captioned
 from tread_bench.core.config.sampling import Churn, Sampling
 from tread_bench.core.describe.families import make_spec
-from tread_bench.core.describe.objectives import find_sampler, samplers
+from tread_bench.core.describe.objectives import samplers
 from tread_bench.diffusion.conditioning import held_out_captions
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.ddpm.family import DdpmOptions
@@ -135,7 +135,7 @@ def test_without_their_caption_samples_have_the_empty_one():
 
 @pytest.mark.parametrize(("step", "amount"), [("CallsTwice", "more"), ("CallsNever", "fewer")])
 def test_a_sampler_that_makes_other_calls_than_are_costed_is_refused(step, amount, monkeypatch):
-    other = replace(find_sampler("euler"), builder=f"tests.diffusion.samplers.broken:{step}")
+    other = replace(samplers.find("euler"), builder=f"tests.diffusion.samplers.broken:{step}")
     monkeypatch.setattr(Sampling, "sampler_family", other)
     with pytest.raises(RuntimeError, match=f"sampler euler makes {amount} calls than its call_times say"):
         images(FLOW, 10)

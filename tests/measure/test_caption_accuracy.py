@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from tests.model.methods.subjects import cell_of, network_of
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.metrics import find_metric
+from tread_bench.core.describe.metrics import metrics
 from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.glyphs.fonts import FACES
 from tread_bench.data.glyphs.render import draw_glyphs
@@ -20,7 +20,7 @@ from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 
-METRIC = find_metric("caption_accuracy")
+METRIC = metrics.find("caption_accuracy")
 GLYPHS = draw_glyphs(16)
 HELD_OUT = np.flatnonzero(GLYPHS.is_held_out)[:300]
 PIXELS = torch.from_numpy(GLYPHS.pixels[HELD_OUT])

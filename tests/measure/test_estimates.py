@@ -8,7 +8,7 @@ import torch
 from scipy.stats import t
 from torch_fidelity.metric_isc import isc_features_to_metric
 
-from tread_bench.core.describe.metrics import Needs, find_metric
+from tread_bench.core.describe.metrics import Needs, metrics
 from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
@@ -144,7 +144,7 @@ def records(features, labels=None, logits=None, **others):
 
 
 def opened(name, **options):
-    return OpenMetric.of(find_metric(name).options(**options))
+    return OpenMetric.of(metrics.find(name).options(**options))
 
 
 NORMAL = Gaussian(torch.zeros(DIMS).double(), torch.eye(DIMS).double())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.model.methods.subjects import network_of
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.metrics import find_extractor
+from tread_bench.core.describe.metrics import extractors
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.diffusion.objectives.base import build_objective
@@ -97,7 +97,7 @@ def test_spatial_fid_is_measured_where_the_network_has_such_features(evaluate, m
     """Here they are its features in another order, of which the distance is the same."""
     _, without = evaluate()
     builder = "tests.measure.broken_extractors:right_spatial"
-    with_spatial = replace(find_extractor("digits-classifier"), has_spatial=True, builder=builder)
+    with_spatial = replace(extractors.find("digits-classifier"), has_spatial=True, builder=builder)
     monkeypatch.setattr(type(with_spatial.options()), "family", with_spatial)
     _, found = evaluate()
     assert found.sfid == pytest.approx(found.fid, rel=1e-9)

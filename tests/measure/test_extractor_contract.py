@@ -9,18 +9,18 @@ import pytest
 from tests.shown_checks import failing
 from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.describe.metrics import Needs, find_extractor, find_metric
+from tread_bench.core.describe.metrics import Needs, extractors, metrics
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 
-DIGITS = find_extractor("digits-classifier")
+DIGITS = extractors.find("digits-classifier")
 GREY = (1, 8)
 
 
 @pytest.mark.parametrize("name", ["digits-classifier", "glyphs-classifier", "trained-classifier"])
 def test_our_classifiers_keep_the_contract(name):
     options = {"weights": str(DIGITS_WEIGHTS)} if name == "trained-classifier" else {}
-    assert failing("feature-network", EXTRACTOR=find_extractor(name), OPTIONS=options, SHAPE=GREY) == set()
+    assert failing("feature-network", EXTRACTOR=extractors.find(name), OPTIONS=options, SHAPE=GREY) == set()
 
 
 BROKEN = {
@@ -60,7 +60,7 @@ def test_a_network_is_written_as_its_name_or_with_its_settings():
 def test_without_logits_the_inception_score_stays_empty_and_a_metric_that_needs_them_is_refused(monkeypatch):
     monkeypatch.setattr(type(DIGITS.options()), "family", replace(DIGITS, has_logits=False))
     assert [one.name for one in Metrics().measured(DEFAULT_DATA)] == ["fid", "kid", "precision_recall"]
-    added = find_metric("fid_infinity")
+    added = metrics.find("fid_infinity")
     monkeypatch.setattr(added.options, "family", replace(added, needs=frozenset({Needs.LOGITS})))
     with pytest.raises(UserError, match="metric fid_infinity: needs logits, and feature network digits-classifier"):
         Metrics(also=["fid_infinity"]).measured(DEFAULT_DATA)

@@ -13,9 +13,9 @@ from tests.shown_checks import failing
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe import metrics as registry
 from tread_bench.core.describe import plugins
-from tread_bench.core.describe.metrics import MetricOptions, Needs, find_metric, metrics
+from tread_bench.core.describe.metrics import MetricOptions, Needs, metrics
 
-PAIR, FID = find_metric("precision_recall"), find_metric("fid")
+PAIR, FID = metrics.find("precision_recall"), metrics.find("fid")
 OPTIONS = {"fid_infinity": {"smallest": 100}}
 CHANGED = {
     "kid": {"subset_size": 50},
@@ -63,7 +63,7 @@ def test_each_check_finds_what_it_is_there_for(name):
 
 
 def test_a_metric_with_settings_needs_others():
-    assert failing("metric", METRIC=find_metric("kid"), OPTIONS={}, CHANGED=None) == {"protocol"}
+    assert failing("metric", METRIC=metrics.find("kid"), OPTIONS={}, CHANGED=None) == {"protocol"}
 
 
 class Other(MetricOptions):
@@ -78,7 +78,7 @@ def test_a_metric_whose_figure_cannot_be_a_column_is_left_out_with_its_reason(na
         return replace(FID, name="other", options=Other, figures=(replace(FID.figures[0], name=name),), source="")
 
     monkeypatch.setattr(plugins, "points_of", lambda group: [point("other", load, Distribution("two"))])
-    assert plugins.announced(registry.METRICS) == {}
+    assert plugins.announced(registry.metrics) == {}
     rule = f"{name!r}: the name of a figure must be a column of results.csv that is not taken"
     assert f"metric plug-in other = x:X of two cannot be used: ValueError: {rule}" in caplog.text
 
@@ -87,7 +87,7 @@ def test_two_metrics_cannot_share_a_column(monkeypatch, caplog):
     first, second = (replace(FID, name=name, options=Other, source="") for name in ("one", "two"))
     announce(monkeypatch, (FID, "tread-bench"), (first, "one"), (second, "two"))
     monkeypatch.setattr(plugins.Kind, "wrong_with", lambda *_: "")
-    assert list(plugins.announced(registry.METRICS)) == ["fid"]
+    assert list(plugins.announced(registry.metrics)) == ["fid"]
     assert "metric 'fid' is announced by tread-bench 1, too" in caplog.text
 
 

@@ -12,7 +12,7 @@ import torch
 from tests.measure.random_images import random_images
 from tread_bench import evaluate
 from tread_bench.core.config.metrics import in_protocol
-from tread_bench.core.describe.metrics import Needs, find_extractor, find_metric
+from tread_bench.core.describe.metrics import Needs, extractors, metrics
 from tread_bench.core.errors import UserError
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.features import Extractor, Features, open_extractor
@@ -42,7 +42,7 @@ def write_grey(path, seed=0, count=COUNT):
 def evaluator(samples, reference, metrics, network, device="cpu", works=None, **settings):
     """On one network; `works` are those that are reported."""
     works = {} if works is None else works
-    options = find_extractor(network).options.model_validate({"name": network, **settings})
+    options = extractors.find(network).options.model_validate({"name": network, **settings})
     chosen = [in_protocol(name, "adm") for name in metrics]
     compared = open_reference(reference) if isinstance(reference, str) else reference
 
@@ -61,7 +61,7 @@ def measured(*asked, **settings):
 
 def test_a_metric_reads_the_images_beside_a_network(tmp_path, monkeypatch):
     """Of `MeanOfBatches`, recall is how near the mean pixels are."""
-    pair = find_metric("precision_recall")
+    pair = metrics.find("precision_recall")
     builder, needs = "tests.measure.broken_metrics:MeanOfBatches", pair.needs | {Needs.IMAGES}
     monkeypatch.setattr(pair.options, "family", replace(pair, builder=builder, needs=needs))
     samples, reference = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "b.npz", seed=1)
@@ -76,14 +76,14 @@ def test_what_no_set_has_is_not_read_and_one_reference_image_has_no_covariance(t
     found = evaluator(*asked)
     assert found.metrics == []
     assert found.reasons == ["fid (digits-classifier): 1 reference images: it needs 2 or more"]
-    family = find_metric("fid")
+    family = metrics.find("fid")
     monkeypatch.setattr(family.options, "family", replace(family, needs=family.needs | {Needs.CAPTIONS}))
     assert evaluator(*asked).reasons == ["fid (digits-classifier): there are no captions of the samples"]
 
 
 def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path):
     mine = write_grey(tmp_path / "mine.npz")
-    network = find_extractor("digits-classifier").options()
+    network = extractors.find("digits-classifier").options()
     seen = open_extractor(network, (1, 8)).features(open_samples(mine).picture(COUNT))
     own = features_to_statistics(seen.pooled)
     stored = {"digits-classifier": Gaussian(own.mean, own.covariance, COUNT)}
@@ -97,7 +97,7 @@ def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path):
 
 def inception_statistics(weights, images):
     """As ADM's files store them."""
-    seen = open_extractor(find_extractor("inception").options(weights=str(weights)), (3, 40)).features(images, True)
+    seen = open_extractor(extractors.find("inception").options(weights=str(weights)), (3, 40)).features(images, True)
     own, spatial = features_to_statistics(seen.pooled), features_to_statistics(seen.spatial)
     stored = {"mu": own.mean, "sigma": own.covariance, "mu_s": spatial.mean, "sigma_s": spatial.covariance}
     return {name: tensor.numpy() for name, tensor in stored.items()}
@@ -123,7 +123,7 @@ def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest
 def test_weights_are_doubted_that_are_known_not_to_be_the_published_ones(answer, tmp_path, monkeypatch):
     monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_as_published", lambda *_: answer)
     (tmp_path / "w.pth").write_bytes(b"weights")
-    network = find_extractor("inception").options(weights=str(tmp_path / "w.pth"))
+    network = extractors.find("inception").options(weights=str(tmp_path / "w.pth"))
     assert bool(doubtful_weights(network)) == (answer is False)
 
 
@@ -145,9 +145,9 @@ def test_a_distance_has_the_name_of_its_protocol_on_the_network_of_that_protocol
     opened, title, tmp_path, monkeypatch
 ):
     mine = write_grey(tmp_path / "mine.npz")
-    family = replace(find_extractor("digits-classifier"), name="named", distance="FD-NAMED")
-    network = open_extractor(find_extractor("digits-classifier").options(), (1, 8))
-    monkeypatch.setattr(find_extractor("digits-classifier").options, "family", property(lambda options: family))
+    family = replace(extractors.find("digits-classifier"), name="named", distance="FD-NAMED")
+    network = open_extractor(extractors.find("digits-classifier").options(), (1, 8))
+    monkeypatch.setattr(extractors.find("digits-classifier").options, "family", property(lambda options: family))
     network.name = opened
     monkeypatch.setattr(set_evaluation, "open_extractor", lambda *_: network)
     about, rows, _ = measured(mine, mine, ("fid",), "digits-classifier")

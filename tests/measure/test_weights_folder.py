@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.describe.metrics import Published, find_extractor
+from tread_bench.core.describe.metrics import Published, extractors
 from tread_bench.core.errors import UserError
 from tread_bench.measure.weights_folder import find_weights, is_as_published, weights_folder, with_weights
 
-INCEPTION, DINOV2 = find_extractor("inception"), find_extractor("dinov2")
+INCEPTION, DINOV2 = extractors.find("inception"), extractors.find("dinov2")
 
 
 def test_the_option_comes_before_the_variable_before_the_cache(monkeypatch, tmp_path):
@@ -43,7 +43,7 @@ def test_what_is_missing_is_named_with_its_file_and_its_publisher(tmp_path):
     assert all(one.file in text and one.where in text for one in DINOV2.published)
     assert "{name: dinov2, weights: FILE}" in text
     with pytest.raises(UserError, match=r"trained-classifier needs a file of weights: give its file, \{name"):
-        with_weights(find_extractor("trained-classifier").options(), tmp_path)
+        with_weights(extractors.find("trained-classifier").options(), tmp_path)
 
 
 def test_a_hash_or_its_first_digits_are_compared():

@@ -8,7 +8,7 @@ import pytest
 
 from tests.suite.test_plan import plan_of, problems_of
 from tread_bench.core.config.routed import setting_of
-from tread_bench.core.describe.metrics import Needs, find_metric
+from tread_bench.core.describe.metrics import Needs, metrics
 from tread_bench.data.digits.family import DigitsData
 
 SIZES = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
@@ -51,7 +51,7 @@ def test_guidance_may_leave_out_a_caption_where_training_did():
 
 
 def test_what_needs_classes_is_refused(monkeypatch):
-    kid = find_metric("kid")
+    kid = metrics.find("kid")
     monkeypatch.setattr(kid.options, "family", replace(kid, needs=kid.needs | {Needs.LABELS}))
     found = problems_of(base={"backbone": SIZES})
     assert any("data digits has no labels, which it needs" in message for _, message in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tread_bench.core.describe.metrics import ExtractorOptions, Published, find_extractor
+from tread_bench.core.describe.metrics import ExtractorOptions, Published, extractors
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import cache_folder
 
@@ -23,7 +23,7 @@ def find_weights(network: str, folder: str | Path | None = None) -> Path | None:
     Raises:
         ValueError: there is no such network.
     """
-    places = (weights_folder(folder) / one.file for one in find_extractor(network).published)
+    places = (weights_folder(folder) / one.file for one in extractors.find(network).published)
     return next((place for place in places if place.is_file()), None)
 
 

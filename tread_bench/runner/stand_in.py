@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 from tread_bench.core.config.suite import Cell, files_beside_data
-from tread_bench.core.describe.data_sources import DataOptions, find_data_source
+from tread_bench.core.describe.data_sources import DataOptions, data_sources
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import is_missing
@@ -82,4 +82,4 @@ def _data(options: DataOptions) -> DataOptions:
         settings |= {"picture_size": options.picture_shape[1], "is_decoded": True}
     elif options.family.has_pictures(options):
         settings["picture_size"] = _ENLARGED * options.image_size
-    return find_data_source("stand_in").options(**settings)
+    return data_sources.find("stand_in").options(**settings)

@@ -22,7 +22,7 @@ from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.describe.routes import ResolvedRoute, Route, format_routes
-from tread_bench.core.describe.selectors import find_selector
+from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.problems import (
     Problem,
     SuiteError,
@@ -232,7 +232,7 @@ def _resolve_routes(
     routes: tuple[Route, ...], selector: str, family: Family, spec: BackboneSpec
 ) -> tuple[ResolvedRoute, ...]:
     with at("selector"):
-        find_selector(selector)
+        selectors.find(selector)
         if routes:
             family.check_selector(selector)
     with at("routes"):

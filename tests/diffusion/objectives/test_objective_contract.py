@@ -9,11 +9,11 @@ import torch
 
 from tests.shown_checks import failing
 from tread_bench.core.describe import objectives as registry
-from tread_bench.core.describe.objectives import find_objective, objectives
+from tread_bench.core.describe.objectives import objectives
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.samples import Samples
 
-FLOW, DDPM = find_objective("flow"), find_objective("ddpm")
+FLOW, DDPM = objectives.find("flow"), objectives.find("ddpm")
 OPTIONS = [
     ("flow", {}),
     ("flow", {"times": "uniform"}),

@@ -8,9 +8,9 @@ import pytest
 
 from tests.shown_checks import failing
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.describe.objectives import find_sampler, samplers
+from tread_bench.core.describe.objectives import samplers
 
-EULER, HEUN, DDPM = find_sampler("euler"), find_sampler("heun"), find_sampler("ddpm")
+EULER, HEUN, DDPM = samplers.find("euler"), samplers.find("heun"), samplers.find("ddpm")
 
 
 def of_tests(name, family=EULER, **changes):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from tread_bench.core.describe.objectives import find_sampler
+from tread_bench.core.describe.objectives import samplers
 from tread_bench.diffusion.objectives.ddpm.family import SCHEDULES, DdpmOptions, noise_levels
 from tread_bench.diffusion.objectives.ddpm.objective import Ddpm
 from tread_bench.diffusion.samplers.integrate import build_sampler, integrate
@@ -36,7 +36,7 @@ class Walk:
         self.numbers = [numbers[level] for level in self.times[:-1]]
 
     def sampled(self, name):
-        family = find_sampler(name)
+        family = samplers.find(name)
         learned = self.ddpm.config.learned_variance
         told = self.ddpm.velocity_and_variance if learned and family.draws_noise else self.ddpm.velocity
         predict = network if learned else lambda z, step: network(z, step)[:, : SHAPE[1]]

@@ -9,9 +9,9 @@ import pytest
 from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
 from tests.shown_checks import failing
 from tread_bench.core.describe import methods as registry
-from tread_bench.core.describe.methods import find_loss, losses
+from tread_bench.core.describe.methods import losses
 
-MAE = find_loss("mae")
+MAE = losses.find("mae")
 SETTINGS = [
     ("mae", {}, "tread"),
     ("mae", {"route_weights": [2.0], "weight": 0.3}, "drop"),

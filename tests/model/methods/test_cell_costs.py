@@ -8,7 +8,7 @@ from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, network_of
 from tests.pairs import in_turn
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.training import RoutingSchedule
-from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.methods import methods
 from tread_bench.core.numbers.costs import (
     VALIDATION_TIMES,
     cell_cost,
@@ -27,7 +27,7 @@ WIDTH, TOKENS = 16, 16
 
 
 def has_modules(method):
-    return find_method(method).has_modules
+    return methods.find(method).has_modules
 
 
 def backbone_cost(cell):

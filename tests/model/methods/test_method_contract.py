@@ -13,10 +13,10 @@ from tests.pairs import in_turn
 from tread_bench.contract import check_method
 from tread_bench.core.describe import methods as registry
 from tread_bench.core.describe import plugins
-from tread_bench.core.describe.methods import MethodOptions, find_method, methods
+from tread_bench.core.describe.methods import MethodOptions, methods
 from tread_bench.model.contract.methods import METHOD_CHECKS
 
-TREAD = find_method("tread")
+TREAD = methods.find("tread")
 
 
 @pytest.mark.parametrize(("name", "backbone"), in_turn(methods(), BACKBONES))
@@ -73,7 +73,7 @@ def test_every_check_is_shown_to_find_something():
 
 def test_a_cell_that_the_method_itself_refuses_is_an_error():
     with pytest.raises(ValueError, match="write one route 0:-1@RATE"):
-        check_method(find_method("mask"))
+        check_method(methods.find("mask"))
 
 
 class OtherOptions(MethodOptions):
@@ -96,5 +96,5 @@ class OtherName(MethodOptions):
 def test_a_method_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
     other = replace(TREAD, **{"name": "other", "options": OtherOptions, **changes})
     announce(monkeypatch, (other, "two"))
-    assert plugins.announced(registry.METHODS) == {}
+    assert plugins.announced(registry.methods) == {}
     assert f"method plug-in other = x:X of two cannot be used: {message}" in caplog.text

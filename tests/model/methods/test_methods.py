@@ -10,7 +10,7 @@ import torch
 from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of, watch
 from tests.pairs import in_turn
 from tread_bench.cell import run as cell
-from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.methods import methods
 from tread_bench.core.numbers import draws
 from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, come_back, leave
@@ -18,7 +18,7 @@ from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.losses.mae.network import Mae
 
 every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))
-WITH_MODULES = [name for name in METHODS if find_method(name).has_modules]
+WITH_MODULES = [name for name in METHODS if methods.find(name).has_modules]
 with_modules = pytest.mark.parametrize("method", WITH_MODULES)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from tests.model.methods.subjects import OPTIONS, watch
 from tests.model.methods.subjects import ROUTES as METHOD_ROUTES
-from tread_bench.core.describe.methods import find_method, methods
+from tread_bench.core.describe.methods import methods
 from tread_bench.model.backbone import leave
 from tread_bench.model.contract.methods import MethodSubject
 from tread_bench.model.methods.base import BatchRange, run_range
@@ -19,7 +19,7 @@ MMDIT = {"name": "MMDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TE
 
 def subject_of(name, **options):
     routes = METHOD_ROUTES.get(name, "1:3@0.5")
-    return MethodSubject(find_method(name), {**OPTIONS.get(name, {}), **options}, routes, MMDIT)
+    return MethodSubject(methods.find(name), {**OPTIONS.get(name, {}), **options}, routes, MMDIT)
 
 
 def start_of(subject):

@@ -9,10 +9,10 @@ import torch
 
 from tests.shown_checks import failing
 from tread_bench.core.describe import selectors as registry
-from tread_bench.core.describe.selectors import find_selector, selectors
+from tread_bench.core.describe.selectors import selectors
 from tread_bench.model.ops.selecting import select
 
-RANDOM, ROWS = find_selector("random"), find_selector("rows")
+RANDOM, ROWS = selectors.find("random"), selectors.find("rows")
 
 
 def of_tests(ranking, **changes):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from tread_bench.core.config.base import Model, one_of, some_of
-from tread_bench.core.describe.data_sources import DataOptions, data_sources, find_data_source
+from tread_bench.core.describe.data_sources import DataOptions, data_sources
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, find_family, make_spec
-from tread_bench.core.describe.guidance import GuidanceOptions, find_guidance, guidance_rules
-from tread_bench.core.describe.methods import LossOptions, MethodOptions, find_method, losses, methods
-from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
+from tread_bench.core.describe.guidance import GuidanceOptions, guidance_rules
+from tread_bench.core.describe.methods import LossOptions, MethodOptions, losses, methods
+from tread_bench.core.describe.objectives import ObjectiveOptions, objectives
 from tread_bench.core.describe.routes import Route, as_routes, format_routes
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ else:
     GuidanceChoice = one_of(guidance_rules())
     Auxiliary = some_of(losses(), "losses", "repa")
 
-DEFAULT_DATA = find_data_source("digits").options()  # a suite without `data` uses real images, without a download
-PLAINLY_DENSE = find_method("dense").options()  # the baseline of all comparisons
-PLAINLY_ROUTED = find_method("tread").options()  # plain routing
-DEFAULT_OBJECTIVE = find_objective("flow").options()
-UNGUIDED = find_guidance("none").options()
+DEFAULT_DATA = data_sources.find("digits").options()  # a suite without `data` uses real images, without a download
+PLAINLY_DENSE = methods.find("dense").options()  # the baseline of all comparisons
+PLAINLY_ROUTED = methods.find("tread").options()  # plain routing
+DEFAULT_OBJECTIVE = objectives.find("flow").options()
+UNGUIDED = guidance_rules.find("none").options()
 
 Routes = Annotated[
     tuple[Route, ...],

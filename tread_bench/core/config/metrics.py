@@ -23,8 +23,6 @@ from tread_bench.core.describe.metrics import (
     MetricOptions,
     Needs,
     extractors,
-    find_extractor,
-    find_metric,
     metrics,
 )
 from tread_bench.core.errors import UserError
@@ -51,12 +49,12 @@ _PROTOCOLS: Mapping[ProtocolName, Mapping[str, Mapping[str, Any]]] = {
 
 def in_protocol(name: str, protocol: ProtocolName, **settings: Any) -> MetricOptions:
     """Return a metric as a protocol of published figures sets it, with further settings. Raises ValueError."""
-    return find_metric(name).options(**{**_PROTOCOLS[protocol].get(name, {}), **settings})
+    return metrics.find(name).options(**{**_PROTOCOLS[protocol].get(name, {}), **settings})
 
 
 def standard_metrics() -> list[MetricFamily]:
     """Return the metrics of every cell that generates images, in the order of their columns."""
-    return [find_metric(name) for name in _STANDARD]
+    return [metrics.find(name) for name in _STANDARD]
 
 
 def keys_of(metric: MetricOptions) -> list[str]:
@@ -180,7 +178,7 @@ class Metrics(Model):
             if name is None:
                 rule = f"FID needs a feature network, and none ships for data {data.name!r}"
                 raise UserError(f"{rule}: {GIVE_WEIGHTS}")
-            chosen = find_extractor(name).options()
+            chosen = extractors.find(name).options()
         if chosen.name not in given:
             return chosen
         if any(chosen.family.files(chosen)):

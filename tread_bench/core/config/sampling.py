@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Model, Whole
 from tread_bench.core.config.choices import UNGUIDED, GuidanceChoice
-from tread_bench.core.describe.objectives import ObjectiveOptions, SamplerFamily, find_sampler, objectives, samplers
+from tread_bench.core.describe.objectives import ObjectiveOptions, SamplerFamily, objectives, samplers
 
 if TYPE_CHECKING:
     SamplerName = str
@@ -63,7 +63,7 @@ class Sampling(Model):
 
     @property
     def sampler_family(self) -> SamplerFamily:
-        return find_sampler(self.sampler)
+        return samplers.find(self.sampler)
 
 
 def misfits(sampling: Sampling, objective: ObjectiveOptions) -> Iterator[tuple[str, str]]:

@@ -34,7 +34,7 @@ class TextEncoderOptions(Model):
 
     @property
     def family(self) -> TextEncoderFamily:
-        return find_text_encoder(self.name)
+        return text_encoders.find(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +54,7 @@ class TextEncoderFamily(Description):
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
 
 
-TEXT_ENCODERS = Kind("text encoder", "tread_bench.text_encoders", TextEncoderFamily, TextEncoderOptions, key="encoder")
-text_encoders = TEXT_ENCODERS.all
-find_text_encoder = TEXT_ENCODERS.find
+text_encoders = Kind("text encoder", "tread_bench.text_encoders", TextEncoderFamily, TextEncoderOptions, key="encoder")
 
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
@@ -83,7 +81,7 @@ class DataOptions(Model):
 
     @property
     def family(self) -> DataFamily:
-        return find_data_source(self.name)
+        return data_sources.find(self.name)
 
     @property
     def text_encoder(self) -> TextEncoderOptions | None:
@@ -198,6 +196,4 @@ class DataFamily(Description):
     note: str = ""
 
 
-DATA_SOURCES = Kind("data source", "tread_bench.data_sources", DataFamily, DataOptions, key="data")
-data_sources = DATA_SOURCES.all
-find_data_source = DATA_SOURCES.find
+data_sources = Kind("data source", "tread_bench.data_sources", DataFamily, DataOptions, key="data")

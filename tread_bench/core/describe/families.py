@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
-from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
+from tread_bench.core.describe.selectors import TokenOrder, selectors
 from tread_bench.core.names import unknown
 
 
@@ -196,19 +196,18 @@ class Family(Description):
 
     def check_selector(self, selector: str) -> None:
         """Raise ValueError if the selector is unknown or does not work with this family."""
-        find_selector(selector)
+        selectors.find(selector)
         served = self.selectors or [one.name for one in selectors().values() if self.token_order in one.token_orders]
         if selector not in served:
             raise ValueError(f"selector {selector!r} would be wrong for {self.name}: choose one of {', '.join(served)}")
 
 
-BACKBONES = Kind(
+families = Kind(
     word="backbone",
     group="tread_bench.backbones",
     of=Family,
     names=lambda family: (family.name, *family.aliases, *family.published),
 )
-families = BACKBONES.all
 
 
 def find_family(name: str) -> tuple[Family, dict[str, Any]]:

@@ -152,6 +152,4 @@ class GuidanceFamily(Description):
     options: type[GuidanceOptions]
 
 
-GUIDANCE = Kind("guidance", "tread_bench.guidance", GuidanceFamily, GuidanceOptions)
-guidance_rules = GUIDANCE.all
-find_guidance = GUIDANCE.find
+guidance_rules = Kind("guidance", "tread_bench.guidance", GuidanceFamily, GuidanceOptions)

@@ -46,7 +46,7 @@ class MethodOptions(Model):
 
     @property
     def family(self) -> MethodFamily:
-        return find_method(self.name)
+        return methods.find(self.name)
 
     @property
     def has_float32_block(self) -> bool:
@@ -117,9 +117,7 @@ class MethodFamily(Description):
         return self.tokens is Tokens.BYPASS and not self.has_modules
 
 
-METHODS = Kind("method", "tread_bench.methods", MethodFamily, MethodOptions)
-methods = METHODS.all
-find_method = METHODS.find
+methods = Kind("method", "tread_bench.methods", MethodFamily, MethodOptions)
 
 
 class LossOptions(Model):
@@ -130,7 +128,7 @@ class LossOptions(Model):
 
     @property
     def family(self) -> LossFamily:
-        return find_loss(self.name)
+        return losses.find(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +155,4 @@ class LossFamily(Description):
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
 
 
-LOSSES = Kind("auxiliary loss", "tread_bench.losses", LossFamily, LossOptions, key="auxiliary")
-losses = LOSSES.all
-find_loss = LOSSES.find
+losses = Kind("auxiliary loss", "tread_bench.losses", LossFamily, LossOptions, key="auxiliary")

@@ -29,7 +29,7 @@ class ExtractorOptions(Model):
 
     @property
     def family(self) -> ExtractorFamily:
-        return find_extractor(self.name)
+        return extractors.find(self.name)
 
 
 def weights_file(options: Any) -> Iterable[tuple[str, str]]:
@@ -108,9 +108,8 @@ class ExtractorFamily(Description):
         return frozenset(found)
 
 
-EXTRACTORS = Kind("feature network", "tread_bench.extractors", ExtractorFamily, ExtractorOptions, key="extractor")
-extractors = EXTRACTORS.all
-find_extractor = EXTRACTORS.find
+extractors = Kind("feature network", "tread_bench.extractors", ExtractorFamily, ExtractorOptions, key="extractor")
+find_extractor = extractors.find
 
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -189,7 +188,7 @@ class MetricOptions(Model):
 
     @property
     def family(self) -> MetricFamily:
-        return find_metric(self.name)
+        return metrics.find(self.name)
 
 
 _OF_GENERATED = frozenset({Needs.LOGITS, Needs.LABELS, Needs.CAPTIONS})
@@ -247,9 +246,7 @@ def _claimed(metric: MetricFamily) -> tuple[str, ...]:
     return (metric.name, *(figure.name for figure in metric.figures))
 
 
-METRICS = Kind("metric", "tread_bench.metrics", MetricFamily, MetricOptions, names=_claimed)
-metrics = METRICS.all
-find_metric = METRICS.find
+metrics = Kind("metric", "tread_bench.metrics", MetricFamily, MetricOptions, names=_claimed)
 
 
 def known_figures() -> dict[str, Figure]:

@@ -53,9 +53,7 @@ class MixerFamily(Description):
     gates_by_token: bool = False
 
 
-MIXERS = Kind("mixer", "tread_bench.mixers", MixerFamily)
-mixers = MIXERS.all
-find_mixer = MIXERS.find
+mixers = Kind("mixer", "tread_bench.mixers", MixerFamily)
 
 
 def both_ways() -> tuple[str, ...]:

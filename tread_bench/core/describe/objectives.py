@@ -31,7 +31,7 @@ class ObjectiveOptions(Model):
 
     @property
     def family(self) -> ObjectiveFamily:
-        return find_objective(self.name)
+        return objectives.find(self.name)
 
     @property
     def time_range(self) -> tuple[float, float]:
@@ -65,9 +65,7 @@ class ObjectiveFamily(Description):
     predicts_noise: bool = False
 
 
-OBJECTIVES = Kind("objective", "tread_bench.objectives", ObjectiveFamily, ObjectiveOptions)
-objectives = OBJECTIVES.all
-find_objective = OBJECTIVES.find
+objectives = Kind("objective", "tread_bench.objectives", ObjectiveFamily, ObjectiveOptions)
 
 
 _STEPS = ((2.0, 1.0), (1.0, 0.0))  # any step, and the last one
@@ -105,6 +103,4 @@ class SamplerFamily(Description):
         return (steps - 1) * each + last
 
 
-SAMPLERS = Kind("sampler", "tread_bench.samplers", SamplerFamily)
-samplers = SAMPLERS.all
-find_sampler = SAMPLERS.find
+samplers = Kind("sampler", "tread_bench.samplers", SamplerFamily)

@@ -54,7 +54,7 @@ D = TypeVar("D", bound=Description)
 
 @dataclass(frozen=True, eq=False)
 class Kind(Generic[D]):
-    """A kind of plug-in.
+    """A kind of plug-in; called, it returns what is announced of it.
 
     Args:
         word: its name in messages.
@@ -73,13 +73,13 @@ class Kind(Generic[D]):
     key: str = ""
 
     @cache  # noqa: B019  # a kind lives as long as the process
-    def all(self) -> dict[str, D]:
+    def __call__(self) -> dict[str, D]:
         """Return every announced description that can be used, by name."""
         return announced(self)
 
     def find(self, name: str) -> D:
         """Return the description of that name. Raises ValueError."""
-        known = self.all()
+        known = self()
         if name not in known:
             raise ValueError(unknown(self.key or self.word, name, known))
         return known[name]

@@ -45,6 +45,4 @@ class SelectorFamily(Description):
     needs_grid: bool = True
 
 
-SELECTORS = Kind("selector", "tread_bench.selectors", SelectorFamily)
-selectors = SELECTORS.all
-find_selector = SELECTORS.find
+selectors = Kind("selector", "tread_bench.selectors", SelectorFamily)

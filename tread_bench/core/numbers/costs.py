@@ -34,7 +34,7 @@ from tread_bench.core.describe.routes import (
     resolve_routes,
     tokens_per_block,
 )
-from tread_bench.core.describe.selectors import find_selector
+from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.numbers.schedule import stretches, summed_share
 from tread_bench.core.stored.cache import cache_folder, keep
 from tread_bench.core.stored.records import CostFigures
@@ -172,7 +172,7 @@ def network_of(cell: Cell) -> str:
 def parts_of(cell: Cell) -> list[Description]:
     """Return the plug-ins that a cell's network consists of."""
     losses = (loss.family for loss in cell.auxiliary)
-    selector = find_selector(cell.selector)
+    selector = selectors.find(cell.selector)
     return [cell.backbone.family(), cell.method.family, selector, *losses, *mixers().values()]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tread_bench.core.config.base import Model, one_of, or_text
-from tread_bench.core.describe.data_sources import Place, TextEncoderOptions, find_text_encoder, text_encoders
+from tread_bench.core.describe.data_sources import Place, TextEncoderOptions, text_encoders
 from tread_bench.core.stored.data_paths import matches
 
 CLASS = "{class}"  # in a template
@@ -30,7 +30,7 @@ class Captions(Model):
     """What becomes of captions, which take the place of labels."""
 
     encoder: Encoder = Field(
-        find_text_encoder("words").options(), description="text encoder, see `tread-bench list text_encoders`"
+        text_encoders.find("words").options(), description="text encoder, see `tread-bench list text_encoders`"
     )
     dtype: Literal["float32", "float16"] = Field("float32", description="of the stored features")
 

@@ -22,7 +22,7 @@ from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens, find_method
+from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens, methods
 from tread_bench.core.describe.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.core.describe.violations import Violation, run_checks
@@ -317,7 +317,7 @@ def check_method(
     Raises:
         ValueError: the method's own rules refuse the cell.
     """
-    method = find_method(method) if isinstance(method, str) else method
+    method = methods.find(method) if isinstance(method, str) else method
     with torch.random.fork_rng(devices=[]):
         try:
             subject = MethodSubject(method, options or {}, routes, backbone or SMALL)

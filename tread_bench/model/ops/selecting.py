@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.describe.selectors import Grid, SelectorFamily, find_selector
+from tread_bench.core.describe.selectors import Grid, SelectorFamily, selectors
 from tread_bench.model.ops.routing import lowest
 
 Ranking = Callable[[Tensor, Grid], Tensor]
@@ -89,7 +89,7 @@ def select(selector: SelectorFamily | str, scores_BN: Tensor, grid: Grid, kept: 
     Raises:
         ValueError: the selector is unknown, or it does not rank every token.
     """
-    selector = find_selector(selector) if isinstance(selector, str) else selector
+    selector = selectors.find(selector) if isinstance(selector, str) else selector
     ranking: Ranking = named(selector.ranking)
     ranks_BN = ranking(scores_BN, grid)
     if ranks_BN.shape != scores_BN.shape:

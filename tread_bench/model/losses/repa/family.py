@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
-from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import data_sources
 from tread_bench.core.describe.methods import LossFamily, LossOptions
 from tread_bench.core.problems import Problem
 
@@ -44,7 +44,7 @@ def _check(setting: Setting, options: RepaOptions) -> Iterator[Problem]:
         given, missing = ("weights", "model") if options.model is None else ("model", "weights")
         rule = f"auxiliary repa.{given} needs repa.{missing} too: a timm model and the local file of its weights"
         yield Problem(rule, (given,))
-    elif options.model is None and data.family.extractor != find_data_source("digits").extractor:
+    elif options.model is None and data.family.extractor != data_sources.find("digits").extractor:
         way_out = "set repa.model (a timm model) and repa.weights (its local file)"
         yield Problem(f"auxiliary repa: the feature network of digits does not fit data {data.name}; {way_out}")
     elif data.channels not in IMAGE_CHANNELS and not data.family.has_pictures(data):
