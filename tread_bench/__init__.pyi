@@ -10,15 +10,12 @@ from tread_bench.core.describe.data_sources import DataOptions as DataOptions
 from tread_bench.core.describe.data_sources import Decoding as Decoding
 from tread_bench.core.describe.data_sources import TextEncoderFamily as TextEncoderFamily
 from tread_bench.core.describe.data_sources import TextEncoderOptions as TextEncoderOptions
-from tread_bench.core.describe.data_sources import always_comparable as always_comparable
-from tread_bench.core.describe.data_sources import no_files as no_files
 from tread_bench.core.describe.families import BackboneSpec as BackboneSpec
 from tread_bench.core.describe.families import Cost as Cost
 from tread_bench.core.describe.families import Family as Family
 from tread_bench.core.describe.families import Macs as Macs
 from tread_bench.core.describe.families import TextSpec as TextSpec
 from tread_bench.core.describe.families import mirrored_skips as mirrored_skips
-from tread_bench.core.describe.families import no_skips as no_skips
 from tread_bench.core.describe.guidance import Branch as Branch
 from tread_bench.core.describe.guidance import GuidanceFamily as GuidanceFamily
 from tread_bench.core.describe.guidance import GuidanceOptions as GuidanceOptions

@@ -138,16 +138,6 @@ def decoder_files(path: str) -> tuple[str, ...]:
     return tuple(os.path.join(path, name) for name in VAE_FILES)
 
 
-def no_files(options: Any, generates: bool) -> Iterable[tuple[Place, str]]:
-    """Return no files, for a source that reads none."""
-    return ()
-
-
-def always_comparable(options: Any) -> str:
-    """Return no objection, for a source of real images whose generated samples are images."""
-    return ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class DataFamily(Description):
     """Torch-free description of a data source.
@@ -183,8 +173,8 @@ class DataFamily(Description):
     options: type[DataOptions]
     builder: str
     files: Callable[[Any, bool], Iterable[tuple[Place, str]]]
-    not_comparable: Callable[[Any], str]
     extractor: str | None
+    not_comparable: Callable[[Any], str] = lambda options: ""
     counts: Callable[[Any], tuple[int, int] | None] = lambda options: None
     check_files: str | None = None
     check_all: str | None = None

@@ -134,18 +134,9 @@ class Cost:
         return 3 * self.forward.total - self.inputs
 
 
-def no_skips(spec: BackboneSpec) -> tuple[tuple[int, int], ...]:
-    """Return no long skips, for a family without any."""
-    return ()
-
-
 def mirrored_skips(num_blocks: int) -> tuple[tuple[int, int], ...]:
     """Return a long skip from each block of the first half to its mirror image in the second, as in a U-Net."""
     return tuple((block, num_blocks - 1 - block) for block in range(num_blocks // 2))
-
-
-def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) -> None:
-    """Accept all routes that `resolve_routes` accepts."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -178,8 +169,8 @@ class Family(Description):
     time_scale: float = 1.0
     first_level: int = 0
     selectors: tuple[str, ...] | None = None
-    long_skips: Callable[[Any], Sequence[tuple[int, int]]] = no_skips
-    check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
+    long_skips: Callable[[Any], Sequence[tuple[int, int]]] = lambda spec: ()
+    check_routes: Callable[[Any, Sequence[Route], str], None] = lambda spec, routes, selector: None
 
     def __post_init__(self) -> None:
         """Raise ValueError where the spec is not one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, always_comparable, no_files
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions
 
 
 class DigitsData(DataOptions):
@@ -33,8 +33,7 @@ DIGITS = DataFamily(
     name="digits",
     options=DigitsData,
     builder="tread_bench.data.digits.source:read_digits",
-    files=no_files,
-    not_comparable=always_comparable,
+    files=lambda options, generates: (),
     extractor="digits-classifier",
     counts=_counts,
     note=(

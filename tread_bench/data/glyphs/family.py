@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Whole, is_unused
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions, always_comparable
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import CaptionsChoice, caption_files
 from tread_bench.data.glyphs.fonts import FACES, Font, faces_of, font_folder
@@ -65,7 +65,6 @@ GLYPHS = DataFamily(
     options=GlyphsData,
     builder="tread_bench.data.glyphs.source:read_glyphs",
     files=_files,
-    not_comparable=always_comparable,
     extractor="glyphs-classifier",
     counts=_counts,
     check_files="tread_bench.data.glyphs.source:missing_fonts",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions, always_comparable
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import folder_name
 from tread_bench.data.captions.family import ImageCaptionsChoice, caption_files
@@ -97,7 +97,6 @@ def image_family(options: type[ImageOptions], labelled: Callable[[Any], Any] = l
         options=options,
         builder=f"{_ENCODED}:open_splits",
         files=files,
-        not_comparable=always_comparable,
         extractor=None,
         counts=lambda options: counted(options, options.count),
         check_files=f"{_ENCODED}:file_problems",

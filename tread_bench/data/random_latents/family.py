@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, no_files
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions
 
 
 class RandomLatentsData(DataOptions):
@@ -33,7 +33,7 @@ RANDOM_LATENTS = DataFamily(
     name="random_latents",
     options=RandomLatentsData,
     builder="tread_bench.data.random_latents.source:draw_latents",
-    files=no_files,
+    files=lambda options, generates: (),
     not_comparable=_never_comparable,
     extractor=None,
     counts=_counts,

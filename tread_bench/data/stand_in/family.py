@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding
 
 TRAIN, HELD_OUT = 64, 16  # samples
 
@@ -42,8 +42,7 @@ STAND_IN = DataFamily(
     name="stand_in",
     options=StandInData,
     builder="tread_bench.data.stand_in.source:draw_stand_in",
-    files=no_files,
-    not_comparable=always_comparable,
+    files=lambda options, generates: (),
     extractor=None,
     counts=lambda options: (TRAIN, HELD_OUT),
     decoding=_decoding,

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench import DataFamily, DataOptions, always_comparable, no_files
+from tread_bench import DataFamily, DataOptions
 
 
 class ShapesOptions(DataOptions):
@@ -27,8 +27,7 @@ SHAPES = DataFamily(
     name="shapes",
     options=ShapesOptions,
     builder="drawn_shapes.source:draw_shapes",
-    files=no_files,
-    not_comparable=always_comparable,
+    files=lambda options, generates: (),
     extractor=None,
     note="The data are drawn shapes, which a small network learns in seconds.",
 )
