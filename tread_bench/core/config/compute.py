@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from tread_bench.core.config.base import Float, Int, Model
-from tread_bench.core.describe.kernels import KERNELS
-
-if TYPE_CHECKING:
-    ScanKernel = str
-    WkvKernel = str
-    RecurrenceKernel = str
-    AttentionKernel = str
-    AdalnKernel = str
-else:
-    ScanKernel, WkvKernel, RecurrenceKernel, AttentionKernel, AdalnKernel = (
-        Literal[("auto", *KERNELS[kind])] for kind in ("scan", "wkv", "recurrence", "attention", "adaln")
-    )
-
-
-class Kernels(Model):
-    """Formulations of the costly operations; `auto` is resolved once per run and written to plan.json."""
-
-    scan: ScanKernel = "auto"
-    wkv: WkvKernel = "auto"
-    recurrence: RecurrenceKernel = Field("auto", exclude_if=lambda name: name == "auto")
-    attention: AttentionKernel = "auto"
-    adaln: AdalnKernel = "auto"
+from tread_bench.core.describe.kernels import Kernels
 
 
 class StepOptions(Model):

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import Literal, get_args
 
+from pydantic import Field
+
+from tread_bench.core.config.base import Model
 from tread_bench.core.errors import UserError
 
-# torch: on any device; math: batched products and a softmax, faster than sdpa on a CPU up to a few hundred tokens;
-# numba: compiled on a CPU; mamba_ssm, triton: kernels for CUDA.
-KERNELS: dict[str, tuple[str, ...]] = {
-    "attention": ("sdpa", "math"),
-    "adaln": ("torch", "numba"),
-    "scan": ("torch", "numba", "mamba_ssm"),
-    "wkv": ("torch", "numba", "triton"),
-    "recurrence": ("torch", "numba"),
-}
-_AUTO: dict[str, dict[str, tuple[str, ...]]] = {  # by type of device: the first available one is used
-    "attention": {"cpu": ("math",), "cuda": ("sdpa",)},
-    "adaln": {"cpu": ("numba", "torch"), "cuda": ("torch",)},
-    "scan": {"cpu": ("numba", "torch"), "cuda": ("mamba_ssm", "torch")},
-    "wkv": {"cpu": ("numba", "torch"), "cuda": ("triton", "torch")},
-    "recurrence": {"cpu": ("numba", "torch"), "cuda": ("torch",)},
-}
+
+class Kernels(Model):
+    """Formulations of the costly operations; `auto` is resolved once per run and written to plan.json."""
+
+    # torch: on any device; math: batched products and a softmax, faster than sdpa on a CPU up to a few hundred tokens;
+    # numba: compiled on a CPU; mamba_ssm, triton: kernels for CUDA. `auto` takes the last one that can be used.
+    scan: Literal["auto", "torch", "numba", "mamba_ssm"] = "auto"
+    wkv: Literal["auto", "torch", "numba", "triton"] = "auto"
+    recurrence: Literal["auto", "torch", "numba"] = Field("auto", exclude_if=lambda name: name == "auto")
+    attention: Literal["auto", "sdpa", "math"] = "auto"
+    adaln: Literal["auto", "torch", "numba"] = "auto"
+
+
+KERNELS = {kind: get_args(field.annotation)[1:] for kind, field in Kernels.model_fields.items()}
 _NEEDS = {  # the only type of device that a formulation runs on, and its import
     "mamba_ssm": ("cuda", "selective_scan_cuda"),
     "numba": ("cpu", "numba"),
@@ -47,10 +49,12 @@ def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, st
         ValueError: a name is unavailable on this machine; the message names the way out.
     """
     resolved = {}
-    for kind in KERNELS:
+    for kind, names in KERNELS.items():
         name = chosen.get(kind, "auto")
         if name == "auto":
-            name = next(candidate for candidate in _AUTO[kind][device_type] if missing(candidate, device_type) is None)
+            name = [candidate for candidate in names if missing(candidate, device_type) is None][-1]
+            if name == "math" and device_type == "cuda":  # where it runs, and is slower
+                name = "sdpa"
         why = missing(name, device_type)
         if why is not None:
             raise UserError(f"kernels.{kind}: {name} cannot be used here: {why}; choose auto")
