@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import chain
@@ -21,14 +20,13 @@ from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.describe.metrics import Figure, known_figures
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import mean_interval
-from tread_bench.core.stored.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
+from tread_bench.core.stored.columns import AFTER_FIGURES, BEFORE_FIGURES, Column
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study, paired_seed
 from tread_bench.reports import requested
 
 _PRECISION = ("matmul_precision", "autocast")
 _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used
-_OF_FURTHER_ROUTE = re.compile(r"route_\d+_(start|end|rate)")
 DenseSetting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
 
 
@@ -62,7 +60,7 @@ def title_of(name: str) -> str:
 
 def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
     """Return one row per cell of the study and evaluated iteration, whatever the order of `records`: columns as in
-    `COLUMNS`, and behind them those of further routes and of metrics that suites added.
+    `COLUMNS`, and behind them those of metrics that suites added.
 
     A cell without an evaluation keeps one row, with its status and reason.
     """
@@ -76,9 +74,7 @@ def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataF
             lines.append({**_line(record, evaluation, dense_ms), "smoke": "yes" if is_smoke else None})
 
     # Their columns, with whole numbers where they are that.
-    most_routes = max((len(parse_routes(record.routes)) for record in ordered), default=0)
-    of_routes = chain.from_iterable(columns_of_route(number) for number in range(2, most_routes + 1))
-    columns = [*COLUMNS, *of_routes, *map(_column, further_figures(ordered))]
+    columns = [*COLUMNS, *map(_column, further_figures(ordered))]
     frame = pd.DataFrame(lines, columns=[column.name for column in columns])
     return frame.astype({column.name: "Int64" for column in columns if column.whole})
 
@@ -112,7 +108,7 @@ def rows_frame(frame: pd.DataFrame) -> pd.DataFrame:
 def metrics_of(frame: pd.DataFrame) -> list[str]:
     """Return the columns that are figures of metrics, the standard ones first, then those that suites added."""
     known = {column.name for column in COLUMNS}
-    further = [name for name in frame.columns if name not in known and not _OF_FURTHER_ROUTE.fullmatch(name)]
+    further = [name for name in frame.columns if name not in known]
     return [*STANDARD_METRICS, *further]
 
 
@@ -177,11 +173,9 @@ def _settings(record: Record) -> dict[str, Any]:
     # Routes and their schedule.
     routes = parse_routes(record.routes)
     found["num_routes"] = len(routes)
-    for place, route in enumerate(routes, start=1):
-        name = "route" if place == 1 else f"route_{place}"
-        found |= {f"{name}_start": int(route.start), f"{name}_end": int(route.end), f"{name}_rate": route.rate}
     if routes:
-        schedule = requested.schedule(record)
+        first, schedule = routes[0], requested.schedule(record)
+        found |= {"route_start": int(first.start), "route_end": int(first.end), "route_rate": first.rate}
         found |= {"route_warmup": schedule.warmup, "dense_from": schedule.until}
 
     # Sampling, and what computed all this.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 
@@ -91,7 +90,7 @@ AFTER_FIGURES = (
     ),
     Column("tuned", "", "best of N, or edge of N, which is untuned; empty: learning_rate was given"),
     Column("num_routes", "", "routes of the row; 0: dense", True),
-    Column("route_start", "block", "first block of the first route; of the next: route_2_start", True),
+    Column("route_start", "block", "first block of the first route", True),
     Column("route_end", "block", "last block of the first route", True),
     Column("route_rate", "", "share of tokens that bypasses the first route"),
     Column("route_warmup", "", "share of iterations over which rates rise; empty: dense"),
@@ -106,18 +105,9 @@ AFTER_FIGURES = (
     Column("training_iterations", "optimiser steps", "of the whole training", True),
     Column("dense_step_ms", "ms", "median dense step in turn with which the row was timed"),
 )
-_FURTHER_ROUTE = re.compile(r"route_\d+_(start|end|rate)")
-_COLUMNS = {column.name: column for column in (*BEFORE_FIGURES, *AFTER_FIGURES)}
-
-
-def columns_of_route(number: int) -> tuple[Column, Column, Column]:
-    """Return the columns of a row's second route, or of a later one."""
-    start, end, rate = _COLUMNS["route_start"], _COLUMNS["route_end"], _COLUMNS["route_rate"]
-    first = Column(f"route_{number}_start", start.unit, f"first block that route {number} bypasses", start.whole)
-    last = Column(f"route_{number}_end", end.unit, f"last block that route {number} bypasses", end.whole)
-    return first, last, Column(f"route_{number}_rate", rate.unit, f"share of tokens that bypasses route {number}")
+_NAMES = {column.name for column in (*BEFORE_FIGURES, *AFTER_FIGURES)}
 
 
 def is_taken(name: str) -> bool:
     """Return whether a figure of a metric cannot have this name, since a column of results.csv has it."""
-    return name in _COLUMNS or bool(_FURTHER_ROUTE.fullmatch(name))
+    return name in _NAMES
