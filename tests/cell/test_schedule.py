@@ -6,7 +6,7 @@ import pytest
 
 from tests.cell.test_step import fingerprint, make_cell, make_trainer
 from tread_bench.core.config.training import RoutingSchedule, Training
-from tread_bench.core.numbers.schedule import decay_factor, learning_rate, routing_share, stretches, summed_share
+from tread_bench.core.numbers.schedule import learning_rate, routing_share, stretches, summed_share
 
 
 def shares(schedule, iterations=10):
@@ -65,8 +65,8 @@ def test_the_learning_rate_falls_as_it_is_requested_to():
 def test_a_decay_multiplies_warm_up_and_the_rate_of_the_dense_part():
     training = Training(iterations=10, learning_rate=1.0, warmup=4, decay="linear")
     own = RoutingSchedule(until=0.8, dense_learning_rate=0.1)
-    found = [learning_rate(step, training, own) for step in (0, 1, 7, 8, 9)]
-    assert found == pytest.approx([0.25, 0.5 * 0.9, 0.3, 0.1 * 0.2, 0.1 * 0.1])
+    found = [learning_rate(step, training, own) for step in (0, 1, 3, 4, 7, 8, 9)]
+    assert found == pytest.approx([0.25, 0.5 * 0.9, 0.7, 0.6, 0.3, 0.1 * 0.2, 0.1 * 0.1])
 
 
 def test_a_constant_rate_is_not_written_so_that_cells_keep_their_ids():
@@ -87,6 +87,6 @@ def test_up_to_its_decay_a_training_is_that_of_a_constant_rate():
 @pytest.mark.parametrize("name", ["constant", "linear", "cosine"])
 def test_a_cell_that_is_only_timed_has_the_rate_of_the_start_or_none(name):
     """Without iterations there is no decay, and steps beyond the end have nothing left."""
-    decay = Training.model_validate({"iterations": 4, "decay": name}).decay
-    assert decay_factor(5, 0, decay) == 1
-    assert decay_factor(9, 4, decay) == pytest.approx(1 if name == "constant" else 0)
+    timed, trained = (Training(iterations=n, learning_rate=1.0, decay=name) for n in (0, 4))
+    assert learning_rate(5, timed, RoutingSchedule()) == 1
+    assert learning_rate(9, trained, RoutingSchedule()) == pytest.approx(1 if name == "constant" else 0)

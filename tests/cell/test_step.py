@@ -12,7 +12,6 @@ from tread_bench.cell import ema
 from tread_bench.cell.loop import Origin, train
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
-from tread_bench.core.numbers.schedule import warmup_factor
 from tread_bench.model.methods.base import BatchRange
 
 BACKBONE = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
@@ -91,11 +90,6 @@ def test_average_of_a_short_run_has_left_the_initial_weights():
         remaining *= ema.decay_at(step, 0.9999)
     assert remaining < 1e-12
     assert 0.9999**1200 > 0.88  # what a plain decay would have left
-
-
-def test_learning_rate_rises_linearly_then_stays():
-    assert [warmup_factor(k, 4) for k in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
-    assert warmup_factor(0, 0) == 1
 
 
 def interrupted(trainer, folder, at, **options):

@@ -49,8 +49,3 @@ class Limits(Model):
     gpus_per_cell: Int = Field(1, ge=1, description="GPUs that each process of a cell sees, with --device cuda")
     cell_minutes: Float | None = Field(None, gt=0, description="limit of an attempt at a cell or its speed; null: none")
     job_minutes: Float = Field(720, ge=1, description="time limit of a Slurm job; a longer cell goes on in a new one")
-
-    @property
-    def limit_s(self) -> float | None:
-        """The time limit in seconds."""
-        return None if self.cell_minutes is None else self.cell_minutes * 60

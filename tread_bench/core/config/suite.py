@@ -29,7 +29,6 @@ from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
 MAX_SEEDS = 1000
-MOST_CHARACTERS = 1000  # of a claim
 SAME_BUDGET = 1.05  # ratio up to which the training MACs of two arms or widths are one length
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the suite's learning rate: the default candidates
 FIRST_SEED = 1_000_000  # of the tuning seeds, which are none of a study's
@@ -153,7 +152,7 @@ SuiteName = Annotated[str, Field(pattern=NAME), AfterValidator(_is_no_missing_va
 class Hypothesis(Model):
     """A pre-registered hypothesis; a run that was started under one refuses another."""
 
-    claim: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_CHARACTERS)] = Field(
+    claim: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)] = Field(
         description="what the study is to show, in a sentence"
     )
     test: Literal["onset"] = Field(description="rule that decides; onset: from how much compute on a route pays")

@@ -20,7 +20,7 @@ from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.sampling import calls
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import Lora, RoutingSchedule
+from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.methods import Tokens
@@ -278,7 +278,9 @@ def cell_cost(cell: Cell) -> CostFigures:
     # Both together.
     forward = routed.forward + added.forward
     is_plain = cell.method.family.is_plain_backbone
-    step = routed.train_step + added.train_step
+    step = mean = routed.train_step + added.train_step
+    if cell.schedule.depends_on_length:
+        mean = _mean_train_step(cell)(cell.training.iterations)
     return figures.model_copy(
         update={
             "params": figures.params - added.removed_params + added.params,
@@ -292,7 +294,7 @@ def cell_cost(cell: Cell) -> CostFigures:
             "block_macs": [block.total for block in routed.blocks],
             "evaluated_forward_macs": figures.dense_forward_macs if is_plain else evaluated_macs(cell).total,
             "train_step_macs": step,
-            "mean_train_step_macs": _mean_train_step(cell)(cell.training.iterations) if _is_scheduled(cell) else step,
+            "mean_train_step_macs": mean,
         }
     )
 
@@ -321,11 +323,6 @@ def iterations_within(macs: int, cell: Cell) -> tuple[int, int]:
     reached = min(bisect_left(range(1, MAX_NUMBER), macs, key=total) + 1, MAX_NUMBER)
     found = min(max(1, reached - 1), reached, key=lambda iterations: abs(total(iterations) - macs))
     return found, total(found)
-
-
-def _is_scheduled(cell: Cell) -> bool:
-    """Whether the routes' rates change over the training."""
-    return cell.schedule != RoutingSchedule()
 
 
 def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
@@ -374,7 +371,7 @@ def _train_steps(cell: Cell) -> Callable[[int, int], float]:
     def at(share: float) -> int:
         return _added(cell, share).train_step + _backbone(cell, family, spec, share).train_step
 
-    if not _is_scheduled(cell):
+    if not cell.schedule.depends_on_length:
         step = at(1.0)
         return lambda until, iterations: until * step
 

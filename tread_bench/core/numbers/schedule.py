@@ -8,17 +8,6 @@ from collections.abc import Callable, Iterator
 from tread_bench.core.config.training import Decay, RoutingSchedule, Training
 
 
-def warmup_factor(step: int, warmup: int) -> float:
-    """Return the share of the learning rate at `step` (from 0): linear up to 1 over `warmup` steps, then 1."""
-    return min(1.0, (step + 1) / warmup) if warmup else 1.0
-
-
-def decay_factor(step: int, iterations: int, decay: Decay) -> float:
-    """Return the share of the learning rate at `step` (from 0): 1 up to the decay's first step, 0 after the last."""
-    steps, left = decay_steps(iterations, decay), max(0, iterations - step)
-    return decay.factor(left / steps) if left < steps else 1.0
-
-
 def decay_steps(iterations: int, decay: Decay) -> int:
     """Return the number of steps of the decay, which are the last of the training."""
     return round(decay.span * iterations)
@@ -43,15 +32,17 @@ def routing_share(step: int, iterations: int, schedule: RoutingSchedule) -> floa
 
 
 def learning_rate(step: int, training: Training, schedule: RoutingSchedule) -> float:
-    """Return the rate at `step` (from 0), with warm-up and decay; the schedule may set another one for the dense
-    part.
+    """Return the rate at `step` (from 0): the training's, or that of the schedule's dense part, which rises linearly
+    over the warm-up and falls over the decay, to 0 after the last step.
     """
     dense = dense_from(training.iterations, schedule)
     rate = training.learning_rate
     if dense is not None and step >= dense and schedule.dense_learning_rate is not None:
         rate = schedule.dense_learning_rate
-    decay = decay_factor(step, training.iterations, training.decay)
-    return rate * warmup_factor(step, training.warmup) * decay
+    if step < training.warmup:
+        rate *= (step + 1) / training.warmup
+    steps, left = decay_steps(training.iterations, training.decay), max(0, training.iterations - step)
+    return rate * training.decay.factor(left / steps) if left < steps else rate
 
 
 def stretches(

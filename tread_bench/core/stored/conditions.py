@@ -83,11 +83,6 @@ class Conditions(Numerics):
     begun_under: list[Conditions] = Field(default_factory=list)  # in a record: the conditions of its first steps
     timed_under: Conditions | None = None  # in a record: the conditions of its timing, if different
 
-    @classmethod
-    def of(cls, numerics: Numerics, versions: dict[str, str]) -> Conditions:
-        """Create the conditions of a machine."""
-        return cls(**numerics.stated(), versions=versions)
-
 
 def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     """Return what changes figures by more than the last digits of linear algebra, flat; versions by package."""

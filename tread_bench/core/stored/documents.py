@@ -87,7 +87,7 @@ class Choices(Document):
     @property
     def conditions(self) -> Conditions:
         """The conditions of every cell on such a machine."""
-        return Conditions.of(self.numerics, self.versions)
+        return Conditions(**self.numerics.stated(), versions=self.versions)
 
 
 class Registered(Document):

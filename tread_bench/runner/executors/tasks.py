@@ -130,7 +130,9 @@ class Site:
 
     def task(self, key: str, function: str, arguments: tuple[Any, ...], log: Path) -> Task:
         """Return a task of one process."""
-        return Task(key, function, arguments, log, limit_s=self.limits.limit_s, cpus=self.cpus, gpus=self.gpus)
+        minutes = self.limits.cell_minutes
+        limit_s = None if minutes is None else minutes * 60
+        return Task(key, function, arguments, log, limit_s=limit_s, cpus=self.cpus, gpus=self.gpus)
 
     def task_of_ranks(self, key: str, function: str, root: Path, cell_id: str, log: Path, reports: bool) -> Task:
         """Return a task that calls the function with the run folder, a cell's id and the number of its processes."""
