@@ -20,7 +20,7 @@ from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_features_to_statistics
 
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
-from tread_bench.measure.speed.memory import peak_resident_mib
+from tread_bench.measure.speed.throughput import peak_resident_mib
 
 BATCH = 250
 SIDES = ("theirs", "ours")

@@ -24,7 +24,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.statistics import median_interval
 from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
 from tread_bench.core.stored.records import Evaluation, Record
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.runner.folder import RunFolder

@@ -31,8 +31,8 @@ from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.source import LatentSet, fixed_noise
 from tread_bench.data.loader import Loader
-from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
+from tread_bench.data.source import open_data
 
 IMAGES, WIDTH, HEIGHT, SIDE = 256, 500, 375, 256  # JPEG files of ImageNet's usual size
 LATENTS = 2048

@@ -21,7 +21,7 @@ from tread_bench.cell.step import Batch, Trainer
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.costs import cell_cost
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.speed.throughput import Ready
 from tread_bench.model.backbone import build_backbone

@@ -24,8 +24,8 @@ from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Numerics
-from tread_bench.data.open import open_data
 from tread_bench.data.ranks import ALONE
+from tread_bench.data.source import open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import Backbone, build_backbone
 from tread_bench.model.network import build_network

@@ -21,7 +21,7 @@ from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.objectives import objectives
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model import samples

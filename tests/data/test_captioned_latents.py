@@ -21,7 +21,7 @@ from tread_bench.core.numbers import draws
 from tread_bench.data.check import data_problems
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 
 KIND = "AutoencoderKL"
 INDEX = np.arange(40) * 5

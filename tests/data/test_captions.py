@@ -18,8 +18,7 @@ from tests.data.captioned import COUNTS, LAYOUTS, captions_of, options, with_met
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
-from tread_bench.data.open import open_data
-from tread_bench.data.source import CaptionedSplit
+from tread_bench.data.source import CaptionedSplit, open_data
 from tread_bench.data.text.words.family import WordsOptions
 
 INDEX = np.arange(64) * 3

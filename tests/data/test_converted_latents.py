@@ -17,7 +17,7 @@ from tests.data.latent_layouts import CLASSES, SHAPE, SIDE, Content, add_members
 from tread_bench.core.numbers import draws
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "latents.md"
 CONTENT = Content.of(0, 11)

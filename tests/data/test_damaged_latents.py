@@ -19,7 +19,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.arrays import npy_array
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 
 Harm = Callable[[Path], object]  # to the folder of a set
 

@@ -22,10 +22,9 @@ from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.encode.vae import Vae
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.random_latents.family import RandomLatentsData
-from tread_bench.data.source import to_uint8
+from tread_bench.data.source import open_data, to_uint8
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels
 
 TRAIN, HELD_OUT, SHARD = 21, 5, 8  # three shards, the last one not full

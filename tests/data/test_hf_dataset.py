@@ -23,7 +23,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.images import encoded
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 
 HF_DATASET = data_sources.find("hf_dataset")
 

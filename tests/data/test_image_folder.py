@@ -20,9 +20,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.images import encoded
-from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
-from tread_bench.data.source import ImageSet
+from tread_bench.data.source import ImageSet, open_data
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 

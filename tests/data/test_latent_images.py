@@ -18,8 +18,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.open import open_data
-from tread_bench.data.source import to_uint8
+from tread_bench.data.source import open_data, to_uint8
 from tread_bench.measure import targets
 
 PIXELS = 16

@@ -15,8 +15,7 @@ from tests.data.test_parquet import COLOUR, PNGS, SIDE
 from tests.data.test_parquet import write as write_images
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.open import open_data
-from tread_bench.data.source import DataSource
+from tread_bench.data.source import DataSource, open_data
 
 LATENTS = torch.randn(7, 4, 2, 2, generator=torch.Generator().manual_seed(0))
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0])

@@ -22,7 +22,7 @@ from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.manifest import MANIFEST
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.loader import Loader
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 
 SEED, FIRST = 3, 40
 

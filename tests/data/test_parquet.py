@@ -18,9 +18,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored import data_files
 from tread_bench.data.check import absent_classes, data_problems, messages_of
 from tread_bench.data.images import encoded
-from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
-from tread_bench.data.source import DataSource
+from tread_bench.data.source import DataSource, open_data
 
 SIDE = 4
 KIND = pa.struct([("bytes", pa.binary()), ("path", pa.string())])  # of a column of images

@@ -11,9 +11,8 @@ import torch
 from tests.data.checked import failing_of_data
 from tread_bench.core.numbers import draws
 from tread_bench.data.digits.family import DigitsData
-from tread_bench.data.open import open_data
 from tread_bench.data.random_latents.family import RANDOM_LATENTS, RandomLatentsData
-from tread_bench.data.source import ImageSet, flip, from_uint8, to_uint8
+from tread_bench.data.source import ImageSet, flip, from_uint8, open_data, to_uint8
 from tread_bench.data.stand_in.family import STAND_IN, StandInData
 from tread_bench.measure.quality.decoder import open_decoder
 

@@ -10,8 +10,7 @@ from torch import nn
 from torch_fidelity import FeatureExtractorInceptionV3
 
 from tread_bench.data.digits.family import DigitsData
-from tread_bench.data.open import open_data
-from tread_bench.data.source import DataSource
+from tread_bench.data.source import DataSource, open_data
 
 
 @pytest.fixture(autouse=True)

@@ -169,7 +169,7 @@ import sys
 import torch
 from test_feature_store import *
 from tread_bench.cell.numerics import keep_freed_memory
-from tread_bench.measure.speed.memory import peak_resident_mib
+from tread_bench.measure.speed.throughput import peak_resident_mib
 
 def batches(size):
     for first in range(0, 50_000, size):

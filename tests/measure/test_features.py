@@ -18,9 +18,8 @@ from tread_bench.core.problems import SuiteError
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
-from tread_bench.data.source import DataSource, ImageSet
+from tread_bench.data.source import DataSource, ImageSet, open_data
 from tread_bench.measure.quality import feature_training
 from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
 from tread_bench.measure.quality.features import choose_extractor

@@ -6,8 +6,7 @@ from tests.model.methods.subjects import answering, network_of
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.suite import Cell
 from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.measure.inside.gap import routed_gap
-from tread_bench.measure.inside.validation import validation_losses
+from tread_bench.measure.inside.validation import routed_gap, validation_losses
 
 RATES = (0, 0.25, 0.5, 0.75)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from itertools import chain
 
 import numpy as np
@@ -8,8 +9,17 @@ import pytest
 import torch
 
 from tread_bench.data.loader import Loader
-from tread_bench.measure.speed.probe import LARGE_REPEATS, LARGE_SIDE, REPEATS, WARMUP, probe_ms, product_macs_per_s
-from tread_bench.measure.speed.throughput import interleave, time_loop
+from tread_bench.measure.speed.throughput import (
+    LARGE_REPEATS,
+    LARGE_SIDE,
+    REPEATS,
+    WARMUP,
+    host_share,
+    interleave,
+    probe_ms,
+    product_macs_per_s,
+    time_loop,
+)
 
 
 class FakeMachine:
@@ -90,3 +100,15 @@ def test_the_rate_of_products_is_that_of_a_large_one(monkeypatch):
     monkeypatch.setitem(LARGE_SIDE, "cpu", 8)
     readings = iter(chain.from_iterable((at, at + 0.5) for at in range(WARMUP + LARGE_REPEATS)))
     assert product_macs_per_s(torch.device("cpu"), clock=lambda: next(readings)) == 8**3 / 0.5
+
+
+@pytest.mark.plain_bits
+def test_operators_take_their_time_the_host_the_rest_and_inputs_are_prepared_before_the_profile():
+    matrix = torch.randn(400, 400, requires_grad=True)
+
+    def ready():
+        time.sleep(0.05)
+        return lambda: (matrix @ matrix).sum().backward()
+
+    assert 0 <= host_share(ready, torch.device("cpu")) < 0.5
+    assert host_share(lambda: lambda: time.sleep(0.01), torch.device("cpu")) > 0.9

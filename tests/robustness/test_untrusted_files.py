@@ -21,8 +21,8 @@ from tests.command_line import tread_bench_anew
 from tests.traps import Trap
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.core.errors import UserError
-from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
+from tread_bench.data.source import open_data
 from tread_bench.measure.quality.feature_store import load_statistics
 from tread_bench.measure.quality.networks.classifier.network import open_classifier
 from tread_bench.measure.quality.networks.inception.extractor import open_inception

@@ -20,9 +20,8 @@ from tread_bench.core.stored.data_files import contents_as_before
 from tread_bench.core.stored.documents import CellRequest, RunPlan, WeightsRef, initial_record
 from tread_bench.core.stored.files import StoreError
 from tread_bench.core.stored.records import DataFile, Record
-from tread_bench.data.open import open_data
 from tread_bench.data.ranks import ALONE, Ranks
-from tread_bench.data.source import DataSource
+from tread_bench.data.source import DataSource, open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import Backbone, build_backbone
 from tread_bench.model.network import Network, build_network

@@ -21,10 +21,15 @@ from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
-from tread_bench.measure.speed.memory import peak_memory
-from tread_bench.measure.speed.parts import host_share
-from tread_bench.measure.speed.probe import probe_ms, product_macs_per_s
-from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
+from tread_bench.measure.speed.throughput import (
+    LoopTime,
+    host_share,
+    interleave,
+    peak_memory,
+    probe_ms,
+    product_macs_per_s,
+    time_loop,
+)
 from tread_bench.runner.heartbeat import Tell
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most

@@ -75,19 +75,15 @@ def _factor(name: str, value: Factor, shape: tuple[int, int, int]) -> float | Te
 
 
 def _array(name: str, path: str) -> NDArray[Any]:
-    """The numbers of a .npy file, or those that the statistics of latents give."""
+    """The numbers of a .npy file, or of the statistics of latents: the shift is their mean, the scale one divided by
+    their standard deviation.
+
+    Source: hustvl/LightningDiT, datasets/img_latent_dataset.py, `latents_stats.pt`, tensors (1, C, 1, 1).
+    """
     with named_where_unreadable(path):
         content = read_file(path, _MOST_BYTES)
     if content.startswith(MAGIC_PREFIX):
         return npy_array(content, path, None, _NUMBERS, name)
-    return _of_statistics(name, path, content)
-
-
-def _of_statistics(name: str, path: str, content: bytes) -> NDArray[Any]:
-    """The shift is the mean of latents, the scale one divided by their standard deviation.
-
-    Source: hustvl/LightningDiT, datasets/img_latent_dataset.py, `latents_stats.pt`, tensors (1, C, 1, 1).
-    """
     try:
         found = load_tensors(content)
     except ValueError:

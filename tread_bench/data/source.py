@@ -17,6 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.foreign import open_file
 
@@ -220,6 +222,12 @@ class DataSource:
     def sha256(self) -> str:
         """Hash of both splits' content."""
         return hashlib.sha256(f"{self.train.sha256} {self.held_out.sha256}".encode()).hexdigest()
+
+
+def open_data(options: DataOptions) -> DataSource:
+    """Open the data source that a suite names. Raises UserError with file, row and rule where the data do not fit."""
+    source: DataSource = named(options.family.builder)(options)
+    return source
 
 
 def files_sha256(paths: Sequence[str]) -> str:

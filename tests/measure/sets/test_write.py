@@ -67,7 +67,7 @@ import torch
 from pathlib import Path
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.measure.sets.write import write_samples_npz
-from tread_bench.measure.speed.memory import peak_resident_mib
+from tread_bench.measure.speed.throughput import peak_resident_mib
 
 path = Path(sys.argv[1])
 batch = torch.randint(0, 256, (10, 3, 256, 256), dtype=torch.uint8)

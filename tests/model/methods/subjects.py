@@ -8,7 +8,7 @@ from tests.small_backbones import BACKBONES
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe.methods import methods
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import BatchRange

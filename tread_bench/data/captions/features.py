@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -54,7 +53,6 @@ class CaptionFeatures:
         self._settings = settings
         self._captions = list(dict.fromkeys((EMPTY, *captions)))
         self._rows = {caption: row for row, caption in enumerate(self._captions)}
-        self._turn = threading.Lock()  # threads that prepare batches ask together
         encoder = settings.encoder
         self.shape = (encoder.tokens, encoder.width)
         self.identity = f"{encoder_sha256(encoder)} {settings.dtype}"
@@ -68,12 +66,6 @@ class CaptionFeatures:
             positions = torch.from_numpy(np.flatnonzero(rows // self._each == number))
             found[positions] = shards[number][torch.from_numpy(rows)[positions] % self._each].float()
         return found
-
-    @property
-    def shards(self) -> list[Tensor]:
-        """Features of all captions, (K, M, E) each, mapped into memory; encoded first where they are not stored."""
-        with self._turn:
-            return self._stored
 
     @cached_property
     def folder(self) -> Path:
@@ -92,7 +84,8 @@ class CaptionFeatures:
         return max(1, _SHARD_BYTES // (tokens * width * DTYPES[self._settings.dtype].itemsize))
 
     @cached_property
-    def _stored(self) -> list[Tensor]:
+    def shards(self) -> list[Tensor]:
+        """Features of all captions, (K, M, E) each, mapped into memory; encoded first where they are not stored."""
         numbers, settings = range(-(-len(self._captions) // self._each)), self._settings
         with one_at_a_time(f"text-{self.folder.name}"):
             shards = [self._load(number) for number in numbers]

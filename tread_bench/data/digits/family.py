@@ -25,17 +25,13 @@ class DigitsData(DataOptions):
         return 10
 
 
-def _counts(options: DigitsData) -> tuple[int, int]:
-    return 1438, 359
-
-
 DIGITS = DataFamily(
     name="digits",
     options=DigitsData,
     builder="tread_bench.data.digits.source:read_digits",
     files=lambda options, generates: (),
     extractor="digits-classifier",
-    counts=_counts,
+    counts=lambda options: (1438, 359),
     note=(
         "The data are scanned digits of 8×8 pixels and the network is small. At this size TREAD’s gain in quality is "
         "not expected, and results need not hold at a published size. The FIDs use a separate feature network, so they "

@@ -38,8 +38,7 @@ from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, c
 from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, StoredCaptions
 from tread_bench.data.latents.safetensors_store import CAPTION_BYTES, CAPTIONS, COUNTS, EMPTY_TEXT, TEXT
-from tread_bench.data.open import open_data
-from tread_bench.data.source import DataSplit
+from tread_bench.data.source import DataSplit, open_data
 from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text_encoder
 
 GENERATOR = "tread-bench encode"

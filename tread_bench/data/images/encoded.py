@@ -1,7 +1,7 @@
 """Images as their files hold them, decoded all at once into memory, or one by one as they are needed.
 
 A set of up to `MOST_BYTES` of decoded images, or one that is read in its order, is decoded once. Images of a larger set
-are decoded for each batch anew, in the threads that prepare batches; only labels and names stay in memory.
+are decoded for each batch anew, by the processes that prepare batches; only labels and names stay in memory.
 """
 
 from __future__ import annotations
@@ -191,24 +191,21 @@ def file_problems(choice: Any, generates: bool) -> Iterator[str]:
 
 
 def image_problems(choice: Any, generates: bool) -> Iterator[str]:
-    """A message for each image that cannot be used, by its header; see `header_problems`."""
-    try:
-        train, held_out = _splits(choice)
-    except UserError:
-        return  # which `file_problems` reports
-    yield from header_problems(train, few(all_matches(choice.train), _SHOWN), Wanted.of(choice))
-    if held_out is not None:
-        yield from header_problems(held_out, few(all_matches(choice.held_out), _SHOWN), Wanted.of(choice))
-
-
-def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
-    """Return a message for each of the first three images that cannot be used, and one that counts all of them.
+    """A message for each of the first three images that cannot be used by their headers, and one that counts all.
 
     Warns of images that EXIF alone turns.
-
-    Args:
-        where: the files or folders that they are in, as the last message names them.
     """
+    try:
+        splits = _splits(choice)
+    except UserError:
+        return  # which `file_problems` reports
+    for encoded, entries in zip(splits, (choice.train, choice.held_out), strict=True):
+        if encoded is not None:
+            yield from _header_problems(encoded, few(all_matches(entries), _SHOWN), Wanted.of(choice))
+
+
+def _header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
+    """As `image_problems`; `where` are the files or folders that they are in."""
     by_exif = []
 
     def problems(items: range) -> list[str]:

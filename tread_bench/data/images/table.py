@@ -80,8 +80,7 @@ class TableImages:
         if choice.captions is not None:
             each: list[list[str]] = []
             for table in self.tables:
-                column = table.column(caption_column(choice)[1])
-                each += read_column(choice, table.path, table.schema, column)
+                each += _captions(choice, table)
             self.texts = Texts(each)
 
     @cached_property
@@ -171,22 +170,15 @@ def caption_column(choice: TableOptions) -> tuple[str, str]:
     return "captions.column", choice.captions.column
 
 
-def read_column(choice: TableOptions, path: str, schema: pa.Schema, column: pa.ChunkedArray) -> list[list[str]]:
-    """Return the captions of a file's rows.
-
-    Args:
-        column: the one that `caption_column` names.
-
-    Raises:
-        UserError: a row has none, or a label without a name.
-    """
+def _captions(choice: TableOptions, table: Table) -> list[list[str]]:
+    """The captions of a table's rows. Raises UserError where a row has none, or a label without a name."""
     assert choice.captions is not None
     template = choice.captions.template
     _, name = caption_column(choice)
-    names = [] if template is None else _label_names(path, schema, name)
+    names = [] if template is None else _label_names(table.path, table.schema, name)
     captions = []
-    for row, value in enumerate(column.to_pylist()):
-        where = f"{path}, row {row}, column {name!r}"
+    for row, value in enumerate(table.column(name).to_pylist()):
+        where = f"{table.path}, row {row}, column {name!r}"
         if template is None:
             captions.append(captions_at(where, value))
         elif isinstance(value, int) and 0 <= value < len(names):

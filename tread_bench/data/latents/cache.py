@@ -27,29 +27,21 @@ def remembered(root: str, names: Sequence[str], find: Callable[[], Arrays]) -> A
 
     A cache that cannot be read or written costs time, not results.
     """
+    # A key of the files' names and stamps, and the time of the latest change.
+    digest, latest = hashlib.sha256(os.fsencode(f"{_VERSION}\0{os.path.realpath(root)}")), 0
     try:
-        key, latest = files_state(root, names)
+        for name in names if os.path.isdir(root) else [""]:
+            about = os.stat(os.path.join(root, name) if name else root)
+            digest.update(os.fsencode(f"\0{name}\0{stamp_of(about)}"))
+            latest = max(latest, about.st_ctime_ns)
     except OSError:
         return find()
-    path = cache_folder("latents") / f"{key}.safetensors"
+
+    # Found there, or now.
+    path = cache_folder("latents") / f"{digest.hexdigest()}.safetensors"
     with suppress(OSError, SafetensorError):
         return load_file(path)
     found = find()
     if is_settled(latest):
         keep(path, save(found))
     return found
-
-
-def files_state(root: str, names: Sequence[str]) -> tuple[str, int]:
-    """Return a hash of the files' names and stamps, and the time of the latest change, in nanoseconds.
-
-    Raises:
-        OSError: one is not there.
-    """
-    digest = hashlib.sha256(os.fsencode(f"{_VERSION}\0{os.path.realpath(root)}"))
-    latest = 0
-    for name in names if os.path.isdir(root) else [""]:
-        about = os.stat(os.path.join(root, name) if name else root)
-        digest.update(os.fsencode(f"\0{name}\0{stamp_of(about)}"))
-        latest = max(latest, about.st_ctime_ns)
-    return digest.hexdigest(), latest

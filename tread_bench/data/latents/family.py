@@ -18,7 +18,9 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
         for i, entry in enumerate(entries):
             found = units(options, (entry,))
             yield from (((key, i), path) for path in found)
-            yield from (((key, i), str(path)) for path in manifests_of([entry]) if not _contain(found, str(path)))
+            folders = tuple(path for path in found if is_folder_name(path))
+            beside = filter(lambda path: not path.startswith(folders), map(str, manifests_of([entry])))
+            yield from (((key, i), path) for path in beside)
 
     # Arrays of the scale, and images beside the latents.
     for key in ("scale", "shift"):
@@ -36,11 +38,6 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
             yield from ((("images", i), file) for file in found)
         if options.decoder is not None:
             yield from ((("decoder",), file) for file in decoder_files(options.decoder))
-
-
-def _contain(found: list[str], path: str) -> bool:
-    """Whether one of these folders contains the file."""
-    return any(path.startswith(unit) for unit in found if is_folder_name(unit))
 
 
 def _not_comparable(options: LatentsData) -> str:

@@ -46,22 +46,15 @@ class Layout:
     has_captions: bool = False
     empty_text_beside: str = ""
 
-    @property
-    def is_folder(self) -> bool:
-        """Whether an entry of a suite is one folder, not a list of files."""
-        return not self.suffixes
-
     def usual_in(self, entries: Any) -> dict[str, Any]:
         """Return the usual facts where the training files are; files among them are beside the first."""
         if not isinstance(entries, list | tuple) or not entries or not isinstance(entries[0], str):
             return dict(self.usual)
-        folder = manifest_path(entries[0]).parent
-        return {key: str(folder / fact) if is_path(key, fact) else fact for key, fact in self.usual.items()}
-
-
-def is_path(key: str, fact: object) -> bool:
-    """Return whether a fact is the path of an array."""
-    return key in ("scale", "shift") and isinstance(fact, str)
+        found = dict(self.usual)
+        for key in ("scale", "shift"):
+            if isinstance(found.get(key), str):  # the path of an array
+                found[key] = str(manifest_path(entries[0]).parent / found[key])
+        return found
 
 
 _OWN = Layout(

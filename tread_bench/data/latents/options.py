@@ -175,7 +175,7 @@ def facts_of(manifest: LatentManifest) -> dict[str, Any]:
 
 def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
     """Return the files that entries name, or the folders of a layout that reads a folder as a whole."""
-    if options.about.is_folder:
+    if not options.about.suffixes:
         return [path if path.endswith(ARCHIVE) else folder_name(path) for path in all_matches(entries)]
     return expanded(entries, options.about.suffixes)
 

@@ -9,6 +9,8 @@ from pydantic import Field
 from tread_bench.core.config.base import Int
 from tread_bench.core.describe.data_sources import DataFamily, DataOptions
 
+_NOISE = "data random_latents is noise, by which no sample can be evaluated: set metrics.generate: false"
+
 
 class RandomLatentsData(DataOptions):
     """Noise in the shape of ImageNet-256's latents, drawn by sample index: for speed and memory, nothing to learn."""
@@ -20,21 +22,12 @@ class RandomLatentsData(DataOptions):
     count: Int = Field(1280, ge=5, description="samples; the last fifth is held out")
 
 
-def _never_comparable(options: RandomLatentsData) -> str:
-    return "data random_latents is noise, by which no sample can be evaluated: set metrics.generate: false"
-
-
-def _counts(options: RandomLatentsData) -> tuple[int, int]:
-    held_out = options.count // 5
-    return options.count - held_out, held_out
-
-
 RANDOM_LATENTS = DataFamily(
     name="random_latents",
     options=RandomLatentsData,
     builder="tread_bench.data.random_latents.source:draw_latents",
     files=lambda options, generates: (),
-    not_comparable=_never_comparable,
+    not_comparable=lambda options: _NOISE,
     extractor=None,
-    counts=_counts,
+    counts=lambda options: (options.count - options.count // 5, options.count // 5),
 )

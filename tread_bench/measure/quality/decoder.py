@@ -37,7 +37,14 @@ class Decoder:
         if decoding.path is None:
             self.network = _Enlargement(decoding.image_size)
         else:
-            self.network = _open_vae(decoding.path, latent, decoding.image_size)
+            self.network = Vae(decoding.path)
+            images = (3, decoding.image_size, decoding.image_size)
+            if (found := self.network.decoded_shape(latent)) != images:
+                gives = f"maps latents {latent} to images {found}" if found else f"does not take latents {latent}"
+                raise UserError(
+                    f"{decoding.path}: {gives}, and data.decoder must map {latent} to {images}: set data.channels, "
+                    "data.image_size or data.decoded_size, or name the autoencoder that encoded these latents"
+                )
         self.sha256 = self.network.sha256
 
     @torch.no_grad()
@@ -46,19 +53,6 @@ class Decoder:
             images = self.network.to(latents.device).decode(self.scaling.unscaled(latents.float()))
         low, high = self.decoding.pixels
         return images if (low, high) == (-1, 1) else (images - low) * (2 / (high - low)) - 1
-
-
-def _open_vae(path: str, latent: tuple[int, int, int], side: int) -> Vae:
-    """The autoencoder of diffusers in a folder, from latents of that shape to images of that side."""
-    vae = Vae(path)
-    images = (3, side, side)
-    if (found := vae.decoded_shape(latent)) != images:
-        gives = f"maps latents {latent} to images {found}" if found else f"does not take latents {latent}"
-        raise UserError(
-            f"{path}: {gives}, and data.decoder must map {latent} to {images}: set data.channels, "
-            "data.image_size or data.decoded_size, or name the autoencoder that encoded these latents"
-        )
-    return vae
 
 
 class _Enlargement:

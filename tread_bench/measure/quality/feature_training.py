@@ -17,8 +17,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.draws import integers, permuted
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.files import write_atomically
-from tread_bench.data.open import open_data
-from tread_bench.data.source import DataSource, DataSplit, Pixels
+from tread_bench.data.source import DataSource, DataSplit, Pixels, open_data
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tread_bench.core.problems import validation_problems
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.listing import SUFFIXES
-from tread_bench.data.open import open_data
+from tread_bench.data.source import open_data
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.samples import IMAGES, SampleSet, of_npz, open_images

@@ -134,10 +134,9 @@ class ClassifierFeatures(nn.Module):
         if self.resizes:
             size = (spec.image_size, spec.image_size)
             pixels = F.interpolate(pixels.float(), size, mode="area").round().to(torch.uint8)
-        shape = tuple(pixels.shape)
-        if pixels.dtype != torch.uint8 or len(shape) != 4 or shape[1:] != (3, spec.image_size, spec.image_size):
-            wanted = f"uint8 Bx3x{spec.image_size}x{spec.image_size}"
-            raise ValueError(f"{self.name}: images are {pixels.dtype} of shape {shape}; it takes {wanted}")
+        if pixels.shape[2:] != (spec.image_size, spec.image_size):
+            wanted = f"{spec.image_size}x{spec.image_size}"
+            raise ValueError(f"{self.name}: images are of shape {tuple(pixels.shape)}; it takes {wanted} pixels")
         if spec.channels == 1 and not (pixels == pixels[:, :1]).all():
             raise ValueError(f"{self.name} takes grey images: the three channels must be equal")
         features, logits = self.classifier(pixels[:, : spec.channels])

@@ -57,13 +57,8 @@ def open_inception(path: str | Path) -> Extractor:
         path, "torch-fidelity's Inception", f"give {INCEPTION.published[0].file} of its release v0.2.0"
     ):
         weights = read_weights(path)
-        network = Inception(_plain_copy(weights.tensors))
+        buffer = io.BytesIO()  # torch-fidelity unpickles without restriction, so it only gets what is written here
+        torch.save(weights.tensors, buffer)
+        buffer.seek(0)
+        network = Inception(buffer)
     return Extractor("inception", network, weights.sha256, _DIMS, _SPATIAL_DIMS)
-
-
-def _plain_copy(tensors: dict[str, Tensor]) -> io.BytesIO:
-    """The tensors, written again: torch-fidelity unpickles without restriction, so it only gets what we wrote."""
-    buffer = io.BytesIO()
-    torch.save(tensors, buffer)
-    buffer.seek(0)
-    return buffer
