@@ -15,8 +15,7 @@ from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
-from tread_bench.measure.quality.reference import Reference
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, Reference, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 
 DIMS = 12
@@ -148,7 +147,7 @@ def opened(name, **options):
 
 
 NORMAL = Gaussian(torch.zeros(DIMS).double(), torch.eye(DIMS).double())
-ALONE = Reference(sha256="", stored={Needs.STATISTICS: NORMAL})  # statistics without images
+ALONE = Reference(sha256="", compared="", stored={Needs.STATISTICS: NORMAL})  # statistics without images
 PLAIN = records(gaussian(200, 0))
 
 

@@ -19,7 +19,7 @@ from tread_bench.measure.quality.features import Extractor, Features, open_extra
 from tread_bench.measure.quality.fid.metric import FrechetDistance
 from tread_bench.measure.quality.fingerprint import doubtful_weights, protocol_details
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
-from tread_bench.measure.quality.reference import Reference
+from tread_bench.measure.quality.samples import Reference
 from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import SetEvaluator
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
@@ -192,9 +192,9 @@ def test_of_many_reference_images_some_are_compared_one_by_one_and_that_is_said(
 
 def test_settings_of_the_network_are_in_the_protocol():
     extractor = Extractor("dinov2", torch.nn.Identity(), "0" * 64, 4)
-    before = protocol_details(extractor, Reference(sha256="1" * 64), [], 50, {})
+    before = protocol_details(extractor, Reference(sha256="1" * 64, compared=""), [], 50, {})
     extractor.settings = {"resize": "torch"}
-    after = protocol_details(extractor, Reference(sha256="1" * 64), [], 50, {})
+    after = protocol_details(extractor, Reference(sha256="1" * 64, compared=""), [], 50, {})
     assert after == {**before, "feature_network_settings": "resize: torch"} != before
 
 

@@ -33,8 +33,8 @@ from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor, Features, choose_extractor
 from tread_bench.measure.quality.fingerprint import protocol
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.measure.quality.reference import BATCH, Reference, reference_of, reference_of_set
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
+from tread_bench.measure.quality.reference import BATCH, reference_of, reference_of_set
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, Reference, too_few
 from tread_bench.measure.quality.statistics import summed
 from tread_bench.measure.sets.reference import open_reference
 from tread_bench.model.network import Network

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
-    from tread_bench.measure.quality.reference import Reference
+    from tread_bench.measure.quality.samples import Reference
 
 GUIDANCE = {"guidance", "guidance_scale"}
 _DEFINITION = "torch-fidelity 0.4 formulas on float64 statistics"

@@ -2,87 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from tread_bench.core.describe.metrics import MetricFamily, Needs
+from tread_bench.core.describe.metrics import Needs
 from tread_bench.data.check import message_of
-from tread_bench.data.source import Pixels, RealImages
+from tread_bench.data.source import DataSource, Pixels, RealImages
 from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor
-from tread_bench.measure.quality.samples import lacking
-from tread_bench.measure.quality.statistics import Moments, Statistics
+from tread_bench.measure.quality.samples import Reference
+from tread_bench.measure.quality.statistics import Statistics
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference, spatial_name
-
-if TYPE_CHECKING:
-    from tread_bench.data.source import DataSource
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
 DRAWN_BY = 2020  # seed, as of KID's subsets
 BATCH = 250  # images at a time
+COMPARED = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
 
 See = Callable[[RealImages, NDArray[np.int64]], Statistics]  # images, and those that are kept one by one
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Reference:
-    """Real images as one feature network sees them, once a metric reads more than the statistics that were stored.
-
-    Args:
-        sha256: of the real images, or of the file of their statistics.
-        compared: which features are kept, in words, for the protocol.
-        counts: what can be read of it, with the number of images behind it; None: the file does not say.
-        see: returns what the network makes of the images; None: there are none.
-        batches: the images, uint8 (B, C, H, W), in order.
-        labels: int64, of those whose features are kept; None: there are none.
-        stored: statistics as a file states them, which go before those of the images.
-    """
-
-    sha256: str
-    compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
-    counts: Mapping[Needs, int | None] = field(default_factory=dict)
-    see: Callable[[], Statistics] | None = None
-    batches: Callable[[], Iterator[Tensor]] | None = None
-    labels: Tensor | None = None
-    stored: Mapping[Needs, Moments] = field(default_factory=dict)
-    logits = captions = None
-
-    @cached_property
-    def seen(self) -> Statistics | None:
-        """Sums over the features of the images, which are computed here."""
-        return None if self.see is None else self.see()
-
-    @property
-    def moments(self) -> Moments | None:
-        """Mean and covariance of the features."""
-        return self.stored.get(Needs.STATISTICS) or (self.seen.pooled if self.seen else None)
-
-    @property
-    def spatial(self) -> Moments | None:
-        """Mean and covariance of features that keep their place in the image."""
-        return self.stored.get(Needs.SPATIAL) or (self.seen.spatial if self.seen else None)
-
-    @property
-    def features(self) -> Tensor | None:
-        """(m, d) float32, of those that are kept one by one."""
-        return self.seen.pooled.features if self.seen else None
-
-    @property
-    def count(self) -> int | None:
-        """Number of images that mean and covariance are of; None: the file does not say."""
-        return self.counts.get(Needs.STATISTICS)
-
-    def lacks(self, metric: MetricFamily) -> str:
-        """Return, in words, what a metric reads of real images that are not there; empty if all is."""
-        missing = [one for one in Needs if one in metric.needs_of_real - self.counts.keys()]
-        return lacking(missing[0], is_real=True) if missing else ""
 
 
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
@@ -92,6 +34,7 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     labels = images.labels(kept) if data.num_classes and isinstance(images, Pixels) else None
     return Reference(
         sha256=images.sha256,
+        compared=COMPARED,
         counts=_counts(images, kept, extractor) | ({} if labels is None else {Needs.LABELS: len(kept)}),
         see=lambda: features_of(images, extractor, kept, BATCH, BATCH),
         batches=partial(images.batches, BATCH),
@@ -105,7 +48,7 @@ def reference_of_set(
     network: str,
     see: See,
     most: int = REFERENCE_FEATURES,
-    compared: str = Reference.compared,
+    compared: str = COMPARED,
     device: torch.device | str = "cpu",
 ) -> Reference:
     """Statistics as a file states them, and its images for what it does not state.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, TypeVar
 
 from torch import Tensor
 
 from tread_bench.core.describe.metrics import Estimate, MetricFamily, MetricOptions, Needs
 from tread_bench.core.describe.plugins import named
-from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
-
-if TYPE_CHECKING:
-    from tread_bench.measure.quality.reference import Reference
+from tread_bench.measure.quality.statistics import FeatureStatistics, Moments, Statistics
 
 T = TypeVar("T")
 _LEAST_OF_COVARIANCE = 2  # images, since it is over n - 1
@@ -56,6 +54,60 @@ class ImageRecords:
         if self.statistics is None or not self.statistics.has_logits:
             return None
         return self.statistics.logits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reference:
+    """Real images as one feature network sees them, once a metric reads more than the statistics that were stored.
+
+    Args:
+        sha256: of the real images, or of the file of their statistics.
+        compared: which features are kept, in words, for the protocol.
+        counts: what can be read of it, with the number of images behind it; None: the file does not say.
+        see: returns what the network makes of the images; None: there are none.
+        batches: the images, uint8 (B, C, H, W), in order.
+        labels: int64, of those whose features are kept; None: there are none.
+        stored: statistics as a file states them, which go before those of the images.
+    """
+
+    sha256: str
+    compared: str
+    counts: Mapping[Needs, int | None] = field(default_factory=dict)
+    see: Callable[[], Statistics] | None = None
+    batches: Callable[[], Iterator[Tensor]] | None = None
+    labels: Tensor | None = None
+    stored: Mapping[Needs, Moments] = field(default_factory=dict)
+    logits = captions = None
+
+    @cached_property
+    def seen(self) -> Statistics | None:
+        """Sums over the features of the images, which are computed here."""
+        return None if self.see is None else self.see()
+
+    @property
+    def moments(self) -> Moments | None:
+        """Mean and covariance of the features."""
+        return self.stored.get(Needs.STATISTICS) or (self.seen.pooled if self.seen else None)
+
+    @property
+    def spatial(self) -> Moments | None:
+        """Mean and covariance of features that keep their place in the image."""
+        return self.stored.get(Needs.SPATIAL) or (self.seen.spatial if self.seen else None)
+
+    @property
+    def features(self) -> Tensor | None:
+        """(m, d) float32, of those that are kept one by one."""
+        return self.seen.pooled.features if self.seen else None
+
+    @property
+    def count(self) -> int | None:
+        """Number of images that mean and covariance are of; None: the file does not say."""
+        return self.counts.get(Needs.STATISTICS)
+
+    def lacks(self, metric: MetricFamily) -> str:
+        """Return, in words, what a metric reads of real images that are not there; empty if all is."""
+        missing = [one for one in Needs if one in metric.needs_of_real - self.counts.keys()]
+        return lacking(missing[0], is_real=True) if missing else ""
 
 
 class Samples:
