@@ -101,7 +101,7 @@ class TimingFigures(Part):
     batch: PositiveInt
     warmup: NonNegativeInt
     compiled_instead: str = Field("", exclude_if=is_unused)  # of what `compute.compile` requests, and why
-    probe_ms: PositiveFloat | None = None  # fixed work (measure/speed/probe.py), timed in the same process just before
+    probe_ms: PositiveFloat | None = None  # fixed work, timed in the same process just before
     product_macs_per_s: PositiveFloat | None = None  # of a large matrix product in the type of a step, timed there too
     gpu_before: GpuConditions | None = None  # after the warm-up; None: a CPU, or NVML cannot be read
     gpu_after: GpuConditions | None = None
