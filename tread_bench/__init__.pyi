@@ -75,10 +75,11 @@ from tread_bench.model.backbone import leave as leave
 from tread_bench.model.backbone import run_blocks as run_blocks
 from tread_bench.model.contract.backbones import check_backbone as check_backbone
 from tread_bench.model.contract.methods import check_method as check_method
-from tread_bench.model.losses.auxiliary import Auxiliary as Auxiliary
-from tread_bench.model.losses.auxiliary import Images as Images
+from tread_bench.model.methods.base import Auxiliary as Auxiliary
 from tread_bench.model.methods.base import BatchRange as BatchRange
+from tread_bench.model.methods.base import Images as Images
 from tread_bench.model.methods.base import Method as Method
+from tread_bench.model.methods.base import Prediction as Prediction
 from tread_bench.model.methods.base import first_state as first_state
 from tread_bench.model.methods.base import run_range as run_range
 from tread_bench.model.methods.base import walk as walk
@@ -93,7 +94,6 @@ from tread_bench.model.ops.routing import gather_tokens as gather_tokens
 from tread_bench.model.ops.routing import scatter_tokens as scatter_tokens
 from tread_bench.model.ops.scan import selective_scan as selective_scan
 from tread_bench.model.ops.wkv import bi_wkv as bi_wkv
-from tread_bench.model.prediction import Prediction as Prediction
 from tread_bench.model.wrapped import RoutedNetwork as RoutedNetwork
 from tread_bench.model.wrapped import TokenSequence as TokenSequence
 

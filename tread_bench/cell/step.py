@@ -29,10 +29,8 @@ from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples
 from tread_bench.diffusion.conditioning import condition, no_condition
 from tread_bench.diffusion.objectives.base import Objective
-from tread_bench.model.losses.auxiliary import Images
-from tread_bench.model.methods.base import BatchRange
+from tread_bench.model.methods.base import BatchRange, Images, Prediction
 from tread_bench.model.network import Network
-from tread_bench.model.prediction import Prediction
 
 PLAIN = StepOptions()
 

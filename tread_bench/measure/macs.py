@@ -22,12 +22,10 @@ from tread_bench.core.numbers.costs import Counts, Extra, cost_of, counts_of
 from tread_bench.measure.counter import MacsCounter
 from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import Backbone, TokenState, build_backbone, run_blocks
-from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS
-from tread_bench.model.methods.base import BatchRange, build_method
+from tread_bench.model.methods.base import BatchRange, Images, Prediction, build_method
 from tread_bench.model.network import Network
 from tread_bench.model.ops.selecting import select
-from tread_bench.model.prediction import Prediction
 
 
 def count_backbone(family: Family, spec: BackboneSpec, lora: Lora | None) -> Counts | None:

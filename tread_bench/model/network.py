@@ -12,9 +12,7 @@ from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.plugins import named
 from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, draw_weights
-from tread_bench.model.losses.auxiliary import Auxiliary, Images
-from tread_bench.model.methods.base import BatchRange, Method, build_method, init_linear
-from tread_bench.model.prediction import Prediction
+from tread_bench.model.methods.base import Auxiliary, BatchRange, Images, Method, Prediction, build_method, init_linear
 
 
 class Network(nn.Module):

@@ -7,9 +7,8 @@ import random
 import torch
 from torch import nn
 
-from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae.network import Mae
-from tread_bench.model.methods.base import first_state
+from tread_bench.model.methods.base import Auxiliary, first_state
 
 BLOCK = 2
 

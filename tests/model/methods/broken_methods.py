@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from tread_bench.model.backbone import come_back, leave
-from tread_bench.model.methods.base import Method, run_range, walk
+from tread_bench.model.methods.base import Method, Prediction, run_range, walk
 from tread_bench.model.methods.tread.network import Tread
-from tread_bench.model.prediction import Prediction
 
 
 class OwnsParametersUnsaid(Tread):

@@ -14,11 +14,10 @@ from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.targets import open_targets
-from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.losses.repa.network import default_block
-from tread_bench.model.prediction import Prediction
+from tread_bench.model.methods.base import Images, Prediction
 
 REPA = {"name": "repa", "projector": 8, "block": 2}
 

@@ -14,8 +14,8 @@ from tread_bench.core.describe.methods import methods
 from tread_bench.core.numbers import draws
 from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, come_back, leave
-from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.losses.mae.network import Mae
+from tread_bench.model.methods.base import Images
 
 every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))
 WITH_MODULES = [name for name in METHODS if methods.find(name).has_modules]

@@ -30,9 +30,8 @@ from tread_bench.core.errors import error_text
 from tread_bench.core.names import few
 from tread_bench.model.backbone import Backbone, TokenState, build_backbone, draw_weights, kind
 from tread_bench.model.contract.backbones import SHOWN, accepts, close, gradients_of, move_weights, weighted
-from tread_bench.model.methods.base import BatchRange, Method, build_method
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, build_method
 from tread_bench.model.network import Network
-from tread_bench.model.prediction import Prediction
 
 SMALL = {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2}
 BATCH = 6

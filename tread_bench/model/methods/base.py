@@ -1,4 +1,6 @@
-"""The interface of a method: how a training step runs the blocks, its extra parameters, and its own losses."""
+"""The interfaces of a method, which says how a training step runs the blocks, and of an auxiliary loss, which is added
+to the training loss of any method.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,7 @@ from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
-from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select
-from tread_bench.model.prediction import Prediction
 from tread_bench.model.samples import Samples
 
 
@@ -46,6 +46,43 @@ class BatchRange(Samples):
         drawn = {stream: change(values) for stream, values in self.drawn.items()}
         drops = None if self.drop_draws is None else change(self.drop_draws)
         return replace(self, masks=masks, drawn=drawn, drop_draws=drops)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A method's output (B, C, H, W), and the rest that the loss of a training step needs."""
+
+    output: Tensor
+    kept: Mapping[int, Tensor] = field(default_factory=dict)  # ids (B, K) by number of the route on which tokens left
+    weight: Tensor | None = None  # (B, 1, H, W), weight of each pixel's error in the loss; None: equal weights
+    second: Tensor | None = None  # (B, C, H, W), output of another pass, whose loss is added; None: there is none
+    states: Mapping[int, TokenState] = field(default_factory=dict)  # tokens after the blocks that auxiliary losses read
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images that a prediction may be compared with, each (B, C, H, W)."""
+
+    clean: Tensor
+    noised: Tensor
+    denoised: Tensor  # the network's estimate of `clean`; gradients flow through it
+    pictures: Tensor | None = None  # the images beside latents, (B, 3, H', W'); None: `clean` are images
+
+    @property
+    def seen(self) -> Tensor:
+        """What a network of images sees of the samples."""
+        return self.clean if self.pictures is None else self.pictures
+
+
+class Auxiliary(nn.Module):
+    """A loss on a prediction. It owns its extra parameters; none of them is needed for sampling."""
+
+    block: int | None = None  # after which it reads the tokens
+    file_sha256: str = ""  # hash of the weights that it reads
+
+    def forward(self, prediction: Prediction, images: Images) -> Tensor:
+        """Return the weighted loss, a scalar."""
+        raise NotImplementedError
 
 
 class Method(nn.Module):

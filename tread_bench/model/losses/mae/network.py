@@ -16,9 +16,8 @@ from torch import Tensor
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone
-from tread_bench.model.losses.auxiliary import Auxiliary, Images
 from tread_bench.model.losses.mae.family import MaeOptions
-from tread_bench.model.prediction import Prediction
+from tread_bench.model.methods.base import Auxiliary, Images, Prediction
 
 EPSILON = 1e-6
 

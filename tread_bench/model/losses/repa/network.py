@@ -15,11 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tread_bench.model.backbone import Backbone
-from tread_bench.model.losses.auxiliary import Auxiliary, Images
 from tread_bench.model.losses.repa.family import RepaOptions
-from tread_bench.model.methods.base import first_state
+from tread_bench.model.methods.base import Auxiliary, Images, Prediction, first_state
 from tread_bench.model.ops.routing import gather_tokens
-from tread_bench.model.prediction import Prediction
 
 PUBLISHED_BLOCK = 8  # after the eighth block
 PUBLISHED_DEPTH = 28  # blocks of SiT-XL/2

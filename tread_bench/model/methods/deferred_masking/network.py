@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
 from tread_bench.model.methods.adaln import AdaLNBlock
-from tread_bench.model.methods.base import BatchRange, Method, run_range, widths
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, widths
 from tread_bench.model.methods.deferred_masking.family import DeferredMaskingOptions
 from tread_bench.model.methods.masking import kept_pixels
 from tread_bench.model.ops.routing import gather_tokens
-from tread_bench.model.prediction import Prediction
 
 
 class DeferredMasking(Method):

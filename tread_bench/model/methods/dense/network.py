@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
-from tread_bench.model.methods.base import BatchRange, Method
-from tread_bench.model.prediction import Prediction
+from tread_bench.model.methods.base import BatchRange, Method, Prediction
 
 
 class Dense(Method):

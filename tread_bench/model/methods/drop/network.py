@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, leave
-from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range, walk
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range, walk
 from tread_bench.model.methods.masking import MaskToken
-from tread_bench.model.prediction import Prediction
 
 
 class Drop(Method):

@@ -21,11 +21,10 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
 from tread_bench.model.methods.adaln import AdaLNCross
-from tread_bench.model.methods.base import BatchRange, Method, run_range, walk, widths
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, walk, widths
 from tread_bench.model.methods.elit.family import ElitOptions
 from tread_bench.model.ops.patching import sincos_positions
 from tread_bench.model.ops.selecting import rank_strided
-from tread_bench.model.prediction import Prediction
 
 
 class Elit(Method):

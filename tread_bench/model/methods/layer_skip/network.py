@@ -13,8 +13,7 @@ import torch
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
-from tread_bench.model.methods.base import BatchRange, Method, run_range, walk
-from tread_bench.model.prediction import Prediction
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, walk
 
 
 class LayerSkip(Method):

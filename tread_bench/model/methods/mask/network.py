@@ -15,15 +15,13 @@ from torch import Tensor, nn
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
-from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.methods.adaln import AdaLNBlock, ModulatedLinear
-from tread_bench.model.methods.base import BatchRange, Method, run_range, widths
+from tread_bench.model.methods.base import Auxiliary, BatchRange, Method, Prediction, run_range, widths
 from tread_bench.model.methods.mask.family import MaskOptions
 from tread_bench.model.methods.masking import MaskToken, kept_pixels
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.routing import scatter_tokens
-from tread_bench.model.prediction import Prediction
 
 
 class Mask(Method):

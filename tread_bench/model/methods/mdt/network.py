@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.methods.adaln import AdaLNBlock
-from tread_bench.model.methods.base import BatchRange, Method, run_range, widths
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, widths
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.methods.mdt.family import MdtOptions
 from tread_bench.model.ops.patching import sincos_positions
-from tread_bench.model.prediction import Prediction
 
 
 class Mdt(Method):

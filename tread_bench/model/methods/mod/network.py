@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.routes import Route
 from tread_bench.model.backbone import Backbone, OnBlock, Skip, TokenState, call_block, come_back, leave
-from tread_bench.model.methods.base import BatchRange, Method, first_state, walk
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, walk
 from tread_bench.model.ops.routing import gather_tokens
-from tread_bench.model.prediction import Prediction
 
 
 class Mod(Method):

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, leave
-from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.methods.sprint.family import SprintOptions
-from tread_bench.model.prediction import Prediction
 
 _DROPPED = "path drop"  # stream of the samples that lose their deep path
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, run_blocks
-from tread_bench.model.methods.base import BatchRange, Method
+from tread_bench.model.methods.base import BatchRange, Method, Prediction
 from tread_bench.model.methods.tread.family import TreadOptions
-from tread_bench.model.prediction import Prediction
 
 
 class Tread(Method):
