@@ -155,10 +155,10 @@ VERSION = b'"schema_version": %d' % SCHEMA_VERSION
         ("plan.json", lambda text: b"{", "cannot be read as JSON"),
         ("plan.json", lambda text: b"[" * 10**6, "cannot be read as JSON"),
         ("plan.json", lambda text: text.replace(VERSION, b'"schema_version": 99'), "version 99, and this version of"),
-        ("records.jsonl", lambda text: text * 2, "each at most once"),
-        ("records.jsonl", lambda text: b"", "records"),
-        ("records.jsonl", lambda text: re.sub(b'"cell":"', b'"cell":"x', text, count=1), "must be of cells that plan"),
-        ("records.jsonl", lambda text: re.sub(b'"reference":"', b'"reference":"x', text), "must be that of plan.refe"),
+        ("records.jsonl", lambda text: text * 2, "must be of cells of the plan"),
+        ("records.jsonl", lambda text: b"", "must be of cells of the plan"),
+        ("records.jsonl", lambda text: re.sub(b'"cell":"', b'"cell":"x', text, count=1), "of cells of the plan"),
+        ("records.jsonl", lambda text: re.sub(b'"reference":"', b'"reference":"x', text), "with its reference"),
     ],
 )
 def test_what_is_no_export_is_refused_in_one_message(exported, member, harm, told):

@@ -166,10 +166,16 @@ def read_export(path: Path) -> Export:
     if members.keys() != {_PLAN, _RECORDS}:
         writes = "`tread-bench report RUN_DIR --export FILE` writes one"
         raise StoreError(f"{path} is not an export of tread-bench; {writes}")
-    plan = json_of(members[_PLAN], path, _WAY_OUT)
-    check_version(plan, RunPlan, path, _WAY_OUT)
-    records = [json_of(line, path, _WAY_OUT) for line in members[_RECORDS].splitlines()]
-    return fit_document(path, json.dumps({"plan": plan, "records": records}), Export, _WAY_OUT)
+
+    # Its documents, which belong together.
+    check_version(json_of(members[_PLAN], path, _WAY_OUT), RunPlan, path, _WAY_OUT)
+    plan = fit_document(path / _PLAN, members[_PLAN], RunPlan, _WAY_OUT)
+    records = [fit_document(path / _RECORDS, line, Record, _WAY_OUT) for line in members[_RECORDS].splitlines()]
+    references = {record.cell: record.reference for record in records}
+    if not records or len(references) < len(records) or not references.items() <= plan.references.items():
+        rule = "records must be of cells of the plan, each at most once and with its reference"
+        raise StoreError(f"{path / _RECORDS}: {rule}; {_WAY_OUT}")
+    return Export(plan=plan, records=records)
 
 
 def _without_folders(value: Any, names: dict[str, str]) -> Any:

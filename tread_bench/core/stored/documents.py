@@ -241,17 +241,7 @@ class Export(Part):
     """
 
     plan: RunPlan
-    records: list[Record] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _holds_cells_of_its_plan(self) -> Export:
-        cells = [record.cell for record in self.records]
-        if len(set(cells)) < len(cells) or not set(cells) <= self.plan.references.keys():
-            raise ValueError("records must be of cells that plan.cells names, each at most once")
-        for record in self.records:
-            if record.reference != self.plan.references[record.cell]:
-                raise ValueError(f"the record of {record.cell}: reference must be that of plan.references")
-        return self
+    records: list[Record]
 
 
 def parsed(text: str | bytes, model: type[Model]) -> Model | list[str]:
@@ -264,11 +254,7 @@ def parsed(text: str | bytes, model: type[Model]) -> Model | list[str]:
         document = model.model_validate_json(text, strict=True)
     except ValidationError as error:
         return _texts(error, model)
-    if isinstance(document, Export):
-        for place, record in enumerate(document.records):
-            if problems := _config_problems(json.dumps(record.config), allows_unknown=True):
-                return [f"records.{place}.{problem}" for problem in problems]
-    elif isinstance(document, Record | CellRequest):
+    if isinstance(document, Record | CellRequest):
         written = json.dumps(document.config)
         return [*_config_problems(written, allows_unknown=isinstance(document, Record))] or document
     return document
