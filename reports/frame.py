@@ -170,21 +170,17 @@ def _settings(record: Record) -> dict[str, Any]:
     if tuning and tuning.best:
         found["tuned"] = f"{'best' if tuning.best.is_bracketed else 'edge'} of {len(tuning.candidates)}"
 
-    # Routes and their schedule.
+    # Routes.
     routes = parse_routes(record.routes)
     found["num_routes"] = len(routes)
     if routes:
-        first, schedule = routes[0], requested.schedule(record)
-        found |= {"route_start": int(first.start), "route_end": int(first.end), "route_rate": first.rate}
-        found |= {"route_warmup": schedule.warmup, "dense_from": schedule.until}
+        found |= {"route_start": int(routes[0].start), "route_end": int(routes[0].end), "route_rate": routes[0].rate}
 
     # Sampling, and what computed all this.
     return found | {
         "guidance_rule": requested.guidance(record)["name"],
         "sampler": requested.sampling(record, "sampler"),
         "sampling_steps": requested.sampling(record, "steps"),
-        "matmul_precision": record.conditions.matmul_precision,
-        "autocast": record.conditions.autocast,
         "hardware": record.conditions.device_name,
     }
 

@@ -82,11 +82,7 @@ def make_below(root: Path, folder: Path) -> None:
 def open_plain(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Open or create a plain file. Raises OutputError for a link or a device."""
     refuse_irregular(path)
-    return open(path, mode, opener=_not_through_a_link, **options)
-
-
-def _not_through_a_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666), **options)
 
 
 def write_atomically(path: Path, content: bytes | str, overwrite: bool = True) -> None:
