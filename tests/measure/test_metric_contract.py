@@ -72,7 +72,7 @@ class Other(MetricOptions):
     name: Literal["other"] = "other"
 
 
-@pytest.mark.parametrize("name", ["device", "route_3_rate", "My figure"])
+@pytest.mark.parametrize("name", ["device", "route_rate", "My figure"])
 def test_a_metric_whose_figure_cannot_be_a_column_is_left_out_with_its_reason(name, monkeypatch, caplog):
     def load():
         return replace(FID, name="other", options=Other, figures=(replace(FID.figures[0], name=name),), source="")
