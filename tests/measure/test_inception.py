@@ -7,7 +7,7 @@ import torch
 from torch_fidelity import FeatureExtractorInceptionV3
 
 from tests.measure.random_images import random_images
-from tread_bench.data.precision import full_float32
+from tread_bench.data.pretrained import full_float32
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 
 FEW = 2

@@ -9,8 +9,8 @@ from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.diffusion.objectives.flow.objective import Flow
-from tread_bench.measure.inside import similarity
-from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
+from tread_bench.measure.inside import blocks as similarity
+from tread_bench.measure.inside.blocks import block_parameters, gradient_norms
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 

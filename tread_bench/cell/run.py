@@ -33,8 +33,7 @@ from tread_bench.core.stored.files import temporaries
 from tread_bench.core.stored.records import Evaluation, GradientNorms, Record, Trained
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
-from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
-from tread_bench.measure.inside.similarity import layer_similarity
+from tread_bench.measure.inside.blocks import block_parameters, gradient_norms, layer_similarity
 from tread_bench.measure.inside.validation import routed_gap
 from tread_bench.model.network import Network
 from tread_bench.runner.heartbeat import Heartbeat, Tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +77,18 @@ def in_chunks(compute: Callable[[Tensor], Tensor], values: Tensor, size: int) ->
         filled = torch.cat([part, part.new_zeros(size - len(part), *part.shape[1:])])
         found.append(compute(filled)[: len(part)])
     return torch.cat(found)
+
+
+@contextmanager
+def full_float32(device: torch.device) -> Iterator[None]:
+    """No autocast, no TF32, no algorithm search: the result must not depend on the precision of the training."""
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with (
+            nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False),
+            torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+        ):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(precision)

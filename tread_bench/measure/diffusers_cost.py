@@ -99,9 +99,23 @@ def count_config(
     Raises:
         UserError: the class is none of `KINDS`; diffusers does not build or run it; a route does not fit.
     """
-    # The network, its blocks and its input.
-    network: Any = _build(config)
-    name = type(network).__name__
+    # The network, without weights.
+    name = config.get("_class_name")
+    if name not in KINDS:
+        raise UserError(f"_class_name: {unknown('transformer', name, KINDS)}")
+    try:
+        import diffusers
+    except ImportError as error:
+        raise UserError(
+            f"{name} is built by diffusers, which cannot be imported ({error}): pip install diffusers"
+        ) from None
+    if not hasattr(diffusers, name):
+        raise UserError(f"diffusers {diffusers.__version__} has no {name}: pip install --upgrade diffusers")
+    with _told(name), quiet("diffusers"), warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        network: Any = getattr(diffusers, name).from_config(dict(config)).to("meta").eval()
+
+    # Its blocks and its input.
     kind = KINDS[name]
     blocks = [block for attribute in kind.blocks for block in getattr(network, attribute, ())]
     if not blocks:
@@ -148,25 +162,6 @@ def count_config(
         image_size=side,
         channels=network.config.in_channels // max(1, kind.packed**2),
     )
-
-
-def _build(config: Mapping[str, Any]) -> nn.Module:
-    """The network without weights. Raises UserError."""
-    name = config.get("_class_name")
-    if name not in KINDS:
-        raise UserError(f"_class_name: {unknown('transformer', name, KINDS)}")
-    try:
-        import diffusers
-    except ImportError as error:
-        raise UserError(
-            f"{name} is built by diffusers, which cannot be imported ({error}): pip install diffusers"
-        ) from None
-    if not hasattr(diffusers, name):
-        raise UserError(f"diffusers {diffusers.__version__} has no {name}: pip install --upgrade diffusers")
-    with _told(name), quiet("diffusers"), warnings.catch_warnings(), torch.device("meta"):
-        warnings.simplefilter("ignore")
-        network: nn.Module = getattr(diffusers, name).from_config(dict(config)).to("meta").eval()
-    return network
 
 
 @contextmanager

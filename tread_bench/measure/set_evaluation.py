@@ -82,9 +82,10 @@ class SetEvaluator:
         for metric in metrics:
             family = metric.family
             if family.needs & _OF_NETWORK <= chosen.family.outputs:
-                unread = [lacking(one, is_real=False) for one in Needs if one in family.needs - OF_SETS]
-                reason = unread[0] if unread else self.reference.lacks(family)
-                if reason := reason or too_few(metric, samples.count, self.reference.counts):
+                reason = self.reference.lacks(family) or too_few(metric, samples.count, self.reference.counts)
+                if unread := family.needs - OF_SETS:
+                    reason = lacking(min(unread), is_real=False)
+                if reason:
                     self.reasons.append(f"{metric.name} ({chosen.name}): {reason}")
                 else:
                     self.metrics.append(metric)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.data.precision import full_float32
+from tread_bench.data.pretrained import full_float32
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.weights_file import named_where_wrong, read_weights
 from tread_bench.model.backbone import Backbone

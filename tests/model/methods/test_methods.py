@@ -12,7 +12,7 @@ from tests.pairs import in_turn
 from tread_bench.cell import run as cell
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.numbers import draws
-from tread_bench.measure.inside.gradients import block_parameters
+from tread_bench.measure.inside.blocks import block_parameters
 from tread_bench.model.backbone import Skip, come_back, leave
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.methods.base import Images

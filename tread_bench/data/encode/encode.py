@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -67,7 +66,8 @@ def encode(request: EncodeRequest, report: ReportProgress) -> None:
     """Write `out`/train and `out`/held_out: shards of latents and manifest.json. Shards that are there are kept.
 
     Raises:
-        UserError: the data are not images that the autoencoder takes, or `out` cannot be written to.
+        UserError: the data are not images that the autoencoder takes.
+        OutputError: `out` holds something else, or another process writes to it.
     """
     # What is encoded, and by what.
     data = request.data
@@ -94,9 +94,19 @@ def encode(request: EncodeRequest, report: ReportProgress) -> None:
         "shard_samples": request.shard_samples,
     }
 
-    # Both splits, shard by shard.
-    with _claimed(request.out):
+    # Both splits, shard by shard, into a folder that nobody else writes to.
+    out = request.out
+    refuse_linked(out / name for name in SPLITS)
+    claim_folders(GENERATOR, {"--out": out})
+    with open_plain(out / ".encode.lock", "a+") as lock:
+        try:
+            try_lock(lock)
+        except BlockingIOError:
+            raise OutputError(f"--out {out}: another process is encoding into it; wait for it to end") from None
+        for left in temporaries(out):
+            left.unlink(missing_ok=True)
         for name, split in splits.items():
+            (out / name).mkdir(exist_ok=True)
             _encode_split(request, vae, encoder, job, name, split, manifests[name], report)
 
 
@@ -141,27 +151,6 @@ def _manifest(data: DataOptions, vae: Vae, latent: tuple[int, int, int], count: 
         reason = str(error)
     keys = "scaling_factor, shift_factor, latents_mean or latents_std"
     raise UserError(f"{vae.folder / VAE_FILES[0]}: no latents can be scaled by its {keys} ({reason}); correct it")
-
-
-@contextmanager
-def _claimed(out: Path) -> Iterator[None]:
-    """Hold the folder `out`, made if needed.
-
-    Raises:
-        OutputError: the folder holds something else, or another process writes to it.
-    """
-    refuse_linked(out / name for name in SPLITS)
-    claim_folders(GENERATOR, {"--out": out})
-    with open_plain(out / ".encode.lock", "a+") as lock:
-        try:
-            try_lock(lock)
-        except BlockingIOError:
-            raise OutputError(f"--out {out}: another process is encoding into it; wait for it to end") from None
-        for left in temporaries(out):
-            left.unlink(missing_ok=True)
-        for name in SPLITS:
-            (out / name).mkdir(exist_ok=True)
-        yield
 
 
 def _encode_split(

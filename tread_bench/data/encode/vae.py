@@ -13,8 +13,7 @@ from torch import Tensor
 from tread_bench.core.describe.data_sources import VAE_FILES, Factor, decoder_files
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import read_json
-from tread_bench.data.precision import full_float32
-from tread_bench.data.pretrained import import_library, in_chunks, load_pretrained
+from tread_bench.data.pretrained import full_float32, import_library, in_chunks, load_pretrained
 from tread_bench.data.source import files_sha256
 
 CHUNK = 8  # images or latents at a time

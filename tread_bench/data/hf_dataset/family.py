@@ -65,22 +65,17 @@ def open_dataset(path: str) -> Dataset:
             return datasets.Dataset.from_parquet(glob.escape(path), cache_dir=str(copies))
         found = datasets.load_from_disk(path)
         if isinstance(found, datasets.Dataset):
-            return _selected(path, found)
+            # The rows that were selected when `datasets` 1 saved them, whose selection later versions ignore.
+            state = json.loads(read_file(os.path.join(path, "state.json")))
+            files = [os.path.join(path, one["filename"]) for one in state.get("_indices_data_files") or ()]
+            if not files:
+                return found
+            indices = datasets.concatenate_datasets([datasets.Dataset.from_file(file) for file in files])
+            return found.select(indices["indices"])
     except Exception as error:  # a damaged file may raise anything
         way_out = "name a folder that `save_to_disk` of `datasets` wrote, or a Parquet file"
         raise UserError(f"{path}: cannot be read ({str(error).partition(chr(10))[0]}); {way_out}") from None
     raise UserError(f"{path}: a folder of data sets; name one of them: {', '.join(found)}")
-
-
-def _selected(path: str, rows: Dataset) -> Dataset:
-    """The rows that were selected when `datasets` 1 saved them, whose selection later versions ignore."""
-    import datasets
-
-    state = json.loads(read_file(os.path.join(path, "state.json")))
-    files = [os.path.join(path, one["filename"]) for one in state.get("_indices_data_files") or ()]
-    if not files:
-        return rows
-    return rows.select(datasets.concatenate_datasets([datasets.Dataset.from_file(file) for file in files])["indices"])
 
 
 HF_DATASET = image_family(HfDatasetData)

@@ -33,30 +33,27 @@ def folder_splits(choice: ImageFolderData) -> tuple[FolderImages, FolderImages |
     reads_labels = bool(choice.num_classes or (choice.captions and choice.captions.template))
     train = listed(choice.train, reads_labels)
     held_out = listed(choice.held_out, reads_labels) if choice.held_out else None
-    for split in filter(None, (train, held_out)):
-        _check_split(choice, split)
+    splits = [train] if held_out is None else [train, held_out]
+
+    # Images, which all have a class where there are classes.
+    for split in splits:
+        where = _names(split.folders)
+        if not split.paths:
+            raise UserError(f"{where}: no image files ({', '.join(SUFFIXES)}); name a folder that has some")
+        if choice.num_classes and not split.classes:
+            raise UserError(
+                f"{where}: no class folders, and data.num_classes is {choice.num_classes}: put the images of each "
+                f"class into a folder of its own, their labels into {INDEX}, or set data.num_classes: 0"
+            )
+        if choice.num_classes and not all(split.class_of):
+            loose = [path for path, name in zip(split.paths, split.class_of, strict=True) if not name]
+            raise UserError(f"{_names(loose)}: in no class folder; move them into one, or set data.num_classes: 0")
     classes = _checked_classes(choice, train, held_out) if choice.num_classes else {}
 
     # Captions.
-    splits = [train] if held_out is None else [train, held_out]
     texts = [None for _ in splits] if choice.captions is None else folder_texts(choice.captions, *splits)
     images = [FolderImages(split, classes, captions) for split, captions in zip(splits, texts, strict=True)]
     return images[0], images[1] if held_out is not None else None
-
-
-def _check_split(choice: ImageFolderData, split: Listing) -> None:
-    """Raise UserError where there are no images, or images of no class where there are classes."""
-    where = _names(split.folders)
-    if not split.paths:
-        raise UserError(f"{where}: no image files ({', '.join(SUFFIXES)}); name a folder that has some")
-    if choice.num_classes and not split.classes:
-        raise UserError(
-            f"{where}: no class folders, and data.num_classes is {choice.num_classes}: put the images of each class "
-            f"into a folder of its own, their labels into {INDEX}, or set data.num_classes: 0"
-        )
-    if choice.num_classes and not all(split.class_of):
-        loose = [path for path, name in zip(split.paths, split.class_of, strict=True) if not name]
-        raise UserError(f"{_names(loose)}: in no class folder; move them into one, or set data.num_classes: 0")
 
 
 def _checked_classes(choice: ImageFolderData, train: Listing, held_out: Listing | None) -> dict[str, int]:

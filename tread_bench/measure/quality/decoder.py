@@ -13,7 +13,6 @@ from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import message_of
 from tread_bench.data.encode.vae import Vae
-from tread_bench.data.precision import full_float32
 from tread_bench.data.scaling import Scaling
 from tread_bench.data.source import to_uint8
 
@@ -49,8 +48,7 @@ class Decoder:
 
     @torch.no_grad()
     def __call__(self, latents: Tensor) -> Tensor:
-        with full_float32(latents.device):
-            images = self.network.to(latents.device).decode(self.scaling.unscaled(latents.float()))
+        images = self.network.to(latents.device).decode(self.scaling.unscaled(latents.float()))
         low, high = self.decoding.pixels
         return images if (low, high) == (-1, 1) else (images - low) * (2 / (high - low)) - 1
 

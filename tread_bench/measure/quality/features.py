@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tread_bench.core.describe.metrics import settings_of
 from tread_bench.core.describe.plugins import named
 from tread_bench.data.check import message_of
-from tread_bench.data.precision import full_float32
+from tread_bench.data.pretrained import full_float32
 
 if TYPE_CHECKING:
     from tread_bench.core.config.choices import DataChoice

@@ -31,11 +31,14 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     """The real images of a cell's data, with the features of every n-th: the smallest n that keeps at most 10,000."""
     images = data.reference
     kept = np.arange(0, len(images), -(-len(images) // REFERENCE_FEATURES))
-    labels = images.labels(kept) if data.num_classes and isinstance(images, Pixels) else None
+    counts, labels = _counts(images, kept, extractor), None
+    if data.num_classes and isinstance(images, Pixels):
+        labels = images.labels(kept)
+        counts[Needs.LABELS] = len(kept)
     return Reference(
         sha256=images.sha256,
         compared=COMPARED,
-        counts=_counts(images, kept, extractor) | ({} if labels is None else {Needs.LABELS: len(kept)}),
+        counts=counts,
         see=lambda: features_of(images, extractor, kept, BATCH, BATCH),
         batches=partial(images.batches, BATCH),
         labels=labels,

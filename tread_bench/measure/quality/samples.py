@@ -82,22 +82,22 @@ class Reference:
     @cached_property
     def seen(self) -> Statistics | None:
         """Sums over the features of the images, which are computed here."""
-        return None if self.see is None else self.see()
+        return self.see and self.see()
 
     @property
     def moments(self) -> Moments | None:
         """Mean and covariance of the features."""
-        return self.stored.get(Needs.STATISTICS) or (self.seen.pooled if self.seen else None)
+        return self.stored.get(Needs.STATISTICS) or (self.seen and self.seen.pooled)
 
     @property
     def spatial(self) -> Moments | None:
         """Mean and covariance of features that keep their place in the image."""
-        return self.stored.get(Needs.SPATIAL) or (self.seen.spatial if self.seen else None)
+        return self.stored.get(Needs.SPATIAL) or (self.seen and self.seen.spatial)
 
     @property
     def features(self) -> Tensor | None:
         """(m, d) float32, of those that are kept one by one."""
-        return self.seen.pooled.features if self.seen else None
+        return self.seen and self.seen.pooled.features
 
     @property
     def count(self) -> int | None:
@@ -106,8 +106,8 @@ class Reference:
 
     def lacks(self, metric: MetricFamily) -> str:
         """Return, in words, what a metric reads of real images that are not there; empty if all is."""
-        missing = [one for one in Needs if one in metric.needs_of_real - self.counts.keys()]
-        return lacking(missing[0], is_real=True) if missing else ""
+        missing = metric.needs_of_real - self.counts.keys()
+        return lacking(min(missing), is_real=True) if missing else ""
 
 
 class Samples:

@@ -22,7 +22,7 @@ from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.source import open_data
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.npz import Npz
-from tread_bench.measure.sets.samples import IMAGES, SampleSet, of_npz, open_images
+from tread_bench.measure.sets.samples import IMAGES, SampleSet, of_npz, open_samples
 from tread_bench.suite.load import data_of, is_settings, shipped_suites
 
 _SUITE_SUFFIXES = (".yaml", ".yml")
@@ -94,7 +94,7 @@ def open_reference(text: str | Path, data_root: Path | None = None) -> Reference
     if is_settings(text):
         return _of_data(data_of(text, data_root=data_root))
     if path.is_dir() or (path.exists() and path.suffix.lower() == ".npy"):
-        images = open_images(path, SUFFIXES)
+        images = open_samples(path, suffixes=SUFFIXES)
         return ReferenceSet(images.name, images.sha256, images)
     if path.exists() and text.lower().endswith(_SUITE_SUFFIXES):
         return _of_data(data_of(text, data_root=data_root), path.stem)
@@ -126,7 +126,15 @@ def _of_data(options: DataOptions, name: str | None = None) -> ReferenceSet:
 
 def _of_npz(npz: Npz) -> ReferenceSet:
     """Images, statistics or both. Raises UserError."""
-    count = _count(npz)
+    # How many images are behind statistics, if it says so.
+    count: int | None = None
+    if _COUNT in npz.names:
+        found = npz.array(_COUNT, _LONGEST_TEXT)
+        if found.dtype.kind not in "iu" or found.size != 1 or found.item() < 2:
+            raise UserError(f"{npz.path}: {_COUNT} is {found}; it must be the number of images, 2 or more")
+        count = int(found.item())
+
+    # The statistics of each network, and the images.
     stored = {}
     for family in extractors().values():
         pairs = {family.name: family.stored_as, spatial_name(family.name): family.spatial_stored_as}
@@ -178,16 +186,6 @@ def _is_covariance(matrix: np.ndarray[Any, Any]) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def _count(npz: Npz) -> int | None:
-    """Of the images behind the statistics; None: the file does not say. Raises UserError."""
-    if _COUNT not in npz.names:
-        return None
-    count = npz.array(_COUNT, _LONGEST_TEXT)
-    if count.dtype.kind not in "iu" or count.size != 1 or count.item() < 2:
-        raise UserError(f"{npz.path}: {_COUNT} is {count}; it must be the number of images, 2 or more")
-    return int(count.item())
 
 
 def _settings(npz: Npz, family: ExtractorFamily) -> dict[str, Any]:

@@ -79,24 +79,21 @@ class SampleSet:
         return next(self.batches(min(n, self.count)))
 
 
-def open_samples(path: str | Path, num: int | None = None) -> SampleSet:
-    """Open images to be scored.
+def open_samples(path: str | Path, num: int | None = None, suffixes: tuple[str, ...] = PNG) -> SampleSet:
+    """Open images to be scored, or what they are compared with.
 
     Args:
         path: an .npz file with `arr_0`, images (n, H, W, C) of uint8, as ADM's evaluator takes them; the same as .npy;
-            or a folder of PNG files of one size, in the order of the numbers in their names.
+            or a folder of PNG files of one size and below, in the order of the numbers in their names.
         num: of a folder, open only the first images in that order; None: all.
+        suffixes: of a folder's files.
 
     Raises:
         UserError: it is none of these, with file and member.
 
     Source of the format: Dhariwal and Nichol 2021, guided_diffusion, evaluations/evaluator.py.
     """
-    return open_images(Path(path), PNG, num)
-
-
-def open_images(path: Path, suffixes: tuple[str, ...], num: int | None = None) -> SampleSet:
-    """Open the images of an .npz or .npy file, or those in a folder and below. Raises UserError."""
+    path = Path(path)
     if path.is_dir():
         return _of_folder(path, suffixes, num)
     if num is not None:

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.foreign import one_line
-from tread_bench.data.precision import full_float32
-from tread_bench.data.pretrained import import_library, in_chunks, load_pretrained, quiet
+from tread_bench.data.pretrained import full_float32, import_library, in_chunks, load_pretrained, quiet
 from tread_bench.data.text.clip.family import CONFIG, WEIGHTS, ClipOptions
 
 _CHUNK = 16  # captions at a time

@@ -13,7 +13,7 @@ from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, p
 
 from tread_bench.core.describe.metrics import Estimate
 from tread_bench.core.numbers.statistics import CONFIDENCE
-from tread_bench.data.precision import full_float32
+from tread_bench.data.pretrained import full_float32
 from tread_bench.measure.quality.precision_recall.family import Distances, PrecisionRecallOptions
 from tread_bench.measure.quality.samples import Samples
 from tread_bench.measure.quality.statistics import check_comparable
