@@ -137,16 +137,6 @@ def test_weights_without_a_gradient_change_no_operator(family, sizes):
         assert torch.equal(trained, frozen)
 
 
-@pytest.mark.parametrize("family", SMALL)
-def test_bfloat16_autocast_is_near_float32(family):
-    model = small(family).eval()
-    for routes in ([], ROUTES[family][0]):
-        expected = model(*inputs(), routes=routes, ids=drawn(routes))
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            computed = model(*inputs(), routes=routes, ids=drawn(routes))
-        assert (computed.float() - expected).abs().max() < 0.1 * expected.abs().max()
-
-
 @pytest.mark.parametrize("family", ["LightningDiT", "JiT", "ZigMa", "DRWKV", "DiG"])
 def test_what_depends_on_ids_alone_is_looked_up_once_per_route(family):
     caches = []

@@ -98,15 +98,6 @@ def ratios_of(losses: np.ndarray, margin: float = 1.0) -> list[Ratio]:
     return [ratio for (ratio,) in compute_ratios(ends[None, :, 1], ends[:, 0], margin)]
 
 
-def coverages(ratio: float, runs: int) -> np.ndarray:
-    """Share of 95 % intervals that have the ratio to one reference, the same everywhere, by length."""
-    covers = np.zeros(len(COSTS))
-    for study in log_losses(at_margin(1.0, ratio), np.random.default_rng(0), runs):
-        for place, found in enumerate(ratios_of(study)):
-            covers[place] += found.estimate.low <= ratio <= found.estimate.high
-    return covers / runs
-
-
 NEVER = (1.0, 1.0, 1.0)
 MARGINS = (1.1, 1.5, 2.0)
 

@@ -106,11 +106,6 @@ def test_wrong_input_shape_is_named_with_the_right_one(toy, shape):
         toy(torch.zeros(shape), torch.zeros(3))
 
 
-def test_labels_for_an_unconditional_model_are_refused(toy, x):
-    with pytest.raises(ValueError, match="num_classes=0"):
-        toy(x, torch.zeros(3), torch.zeros(3, dtype=torch.long))
-
-
 def test_a_route_may_be_text_for_a_network_and_its_costs(toy, x):
     inputs, ids = (x, torch.zeros(3)), lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
     expected = toy(*inputs, routes=[Route(1, 3, 0.5)], ids=[ids])

@@ -127,10 +127,3 @@ def test_expected_work_is_what_is_recorded_of_a_cell_without_modules_and_guidanc
 def test_a_validation_costs_a_call_for_each_noise_level_of_the_objective(objective):
     cell = cell_of("tread", objective={"name": objective})
     assert len(build_objective(cell.objective).validation_times) == VALIDATION_TIMES
-
-
-def test_expected_work_of_a_schedule_is_that_of_its_steps():
-    cell = cell_of("tread", schedule={"warmup": 0.3, "until": 0.8})
-    cell = cell.model_copy(update={"training": cell.training.model_copy(update={"iterations": 1000})})
-    exact = 1000 * 6 * cell_cost(cell).mean_train_step_macs
-    assert expected_work(cell).training == exact

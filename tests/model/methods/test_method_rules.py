@@ -1,4 +1,4 @@
-"""What methods, schedules and auxiliary losses refuse, where it is written, and the way out."""
+"""What methods, schedules, auxiliary losses and guidance refuse, where it is written, and the way out."""
 
 from __future__ import annotations
 
@@ -23,12 +23,32 @@ OF_A_MODEL = {"name": "repa", "model": "test_vit"}
 LATENTS = {"data": "random_latents", "metrics.generate": False}
 
 
-def plan_of(row, backbone=DIT):
+UNLABELLED = {"training.label_dropout": 0}
+SPARSE = {"name": "sparse", "blocks": "1:3"}
+PATH_DROP = {"name": "path_drop", "blocks": "2:3"}
+
+
+def plan_of(row, backbone=DIT, **others):
     base = {"backbone": backbone, "training": {"iterations": 100}}
-    return expand(Suite.model_validate({"name": "study", "base": base, "rows": {"row": row}}))
+    return expand(Suite.model_validate({"name": "study", "base": base, "rows": {**others, "row": row}}))
+
+
+def guided(rule, **keys):
+    return {"sampling": {"steps": 3, "guidance": rule, "guidance_scale": 2}, **keys}
 
 
 MISTAKES = [
+    (guided({"name": "path_drop", "blocks": "0:2,3:-1"}), "guidance.blocks", "leaves no block"),
+    (guided({"name": "path_drop"}, method="tread", routes="0:-1@0.5"), "guidance", "leaves no block"),
+    (guided("cfg", **UNLABELLED), "guidance", "set training.label_dropout above 0"),
+    (guided({**SPARSE, "label_weak": False}, **UNLABELLED), "guidance.name", "set training.label_dropout above 0"),
+    (guided({**SPARSE, "name": "tread_released"}, **UNLABELLED), "guidance.name", "set training.label_dropout above"),
+    (guided(PATH_DROP, **UNLABELLED), "guidance.name", "set training.label_dropout above 0"),
+    (guided({"name": "cfg", "interval": [0.4, 0.5]}), "guidance.interval", "lies in it, from 0.3333 to 1; widen it"),
+    (guided({"name": "cfg", "interval": [1.0, 2.0]}), "guidance.interval", "widen it"),  # above its lower end
+    (guided({**SPARSE, "strong": 0.5, "weak": 0.5}), "guidance", "must be less than weak 0.5"),
+    (guided({**SPARSE, "strong": 0.9, "weak": 0.5}), "guidance", "must be less than weak 0.5"),
+    ({"sampling": {"guidance": "cfg"}}, "sampling", "set guidance_scale"),
     ({"method": "mask", "routes": "2:8@0.5"}, "routes", "0:-1@RATE"),
     ({"method": "mask", "routes": "0:5@0.5,6:11@0.5"}, "routes", "one route"),
     (
@@ -106,6 +126,30 @@ def test_a_long_skip_around_what_a_method_takes_away_is_refused_and_the_way_out_
     assert way_out in str(caught.value)
     assert plan_of({"method": method, "routes": way_out}, UVIT).cells
     assert plan_of({"method": method, "routes": routes}, DIT).cells
+
+
+@pytest.mark.parametrize("blocks", ["1:2", "0:1", "3:4"])
+def test_path_drop_across_a_long_skip_is_refused_before_what_it_judges_is_trained(blocks):
+    rule = {"name": "path_drop", "blocks": blocks}
+    for row in (guided(rule), guided(rule, evaluate="dense")):
+        with pytest.raises(SuiteError, match="long skip of U-ViT") as caught:
+            plan_of(row, UVIT, dense={})
+        assert caught.value.problems[0].loc == ("rows", "row", "sampling", "guidance", "blocks")
+    assert plan_of(guided({"name": "path_drop", "blocks": "5:7"}), UVIT).cells
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        guided({"name": "cfg", "interval": [0.9, 1.0]}),
+        guided(SPARSE, **UNLABELLED),
+        guided({**PATH_DROP, "label_weak": True}, **UNLABELLED),
+        guided(PATH_DROP),
+        {"sampling": {"guidance": "cfg", "guidance_scale": 1}},
+    ],
+)
+def test_guidance_that_a_network_can_be_asked_for_is_planned(row):
+    assert plan_of(row).cells
 
 
 @pytest.mark.parametrize("backbone", ["U-ViT", "DiS", "DiT"])

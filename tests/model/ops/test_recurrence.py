@@ -1,4 +1,4 @@
-"""The recurrences, with every gradient, against themselves token by token in float64 and mamba-ssm's own."""
+"""The recurrences, with every gradient, against themselves token by token in float64."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.pairs import in_turn
-from tread_bench.model.ops import recurrence_torch
-from tread_bench.model.ops.recurrence import delta_recurrence, gated_delta_rule, linear_recurrence
+from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
 
 KINDS = {  # channels of a decay, whether heads share q and k, whether there is a delta rule
     "gated linear attention": (6, False, False),
@@ -103,34 +102,8 @@ def test_float64_is_the_recurrence(kind, decays, kernel):
 
 
 @every_kernel
-def test_the_gated_delta_rule_replaces_a_part_of_what_the_state_holds_for_a_key(kernel):
-    (q, k, v, g, *_), grad = inputs("gated delta rule", 37)
-    beta = torch.rand(g.shape, generator=torch.Generator().manual_seed(1))
-    arguments = [q, F.normalize(k, dim=-1), v, g, beta]
-
-    def by_hand(q, k, v, g, beta):
-        state, y = v.new_zeros(*v.shape[:2], k.shape[-1], v.shape[-1]), []
-        for t in range(v.shape[2]):
-            state = g[:, :, t].exp()[..., None] * state
-            replaced = v[:, :, t] - torch.einsum("bhk,bhkv->bhv", k[:, :, t], state)
-            state = state + (beta[:, :, t] * k[:, :, t])[..., None] * replaced[:, :, None]
-            y.append(torch.einsum("bhk,bhkv->bhv", q[:, :, t], state))
-        return torch.stack(y, 2)
-
-    exact = with_gradients(by_hand, arguments, grad, torch.float64)
-    computed = with_gradients(partial(gated_delta_rule, kernel=kernel), arguments, grad, torch.float64)
-    assert worst(computed, exact, floor=1e-3) < 1e-11
-
-
-@every_kernel
 def test_what_is_not_finite_stays_visible(kernel):
     arguments, _ = inputs("gated linear attention", 9)
     arguments[3][0, 1, 4, 2] = torch.nan
     y = linear_recurrence(*arguments, kernel)
     assert y[0, 1, 4:].isnan().all() and y[0, 1, :4].isfinite().all() and y[1].isfinite().all()
-
-
-def test_usual_decays_take_the_short_way_and_others_do_not():
-    usual, extreme = (inputs("gated linear attention", 37, decays)[0][3] for decays in ("usual", "near 0"))
-    assert recurrence_torch._is_mild(usual) and not recurrence_torch._is_mild(extreme)
-    assert not recurrence_torch._is_mild(torch.full_like(usual, torch.nan))
