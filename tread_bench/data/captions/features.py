@@ -55,6 +55,8 @@ class CaptionFeatures:
         self._rows = {caption: row for row, caption in enumerate(self._captions)}
         encoder = settings.encoder
         self.shape = (encoder.tokens, encoder.width)
+        bytes_of_one = encoder.tokens * encoder.width * DTYPES[settings.dtype].itemsize
+        self._each = max(1, _SHARD_BYTES // bytes_of_one)  # captions in a shard
         self.identity = f"{encoder_sha256(encoder)} {settings.dtype}"
 
     def of(self, captions: Iterable[str]) -> Tensor:
@@ -76,12 +78,6 @@ class CaptionFeatures:
     def _about(self) -> dict[str, object]:
         """All that the stored features depend on."""
         return {"version": _VERSION, "encoder": self.identity, "captions": captions_sha256(self._captions)}
-
-    @cached_property
-    def _each(self) -> int:
-        """Captions in a shard."""
-        tokens, width = self.shape
-        return max(1, _SHARD_BYTES // (tokens * width * DTYPES[self._settings.dtype].itemsize))
 
     @cached_property
     def shards(self) -> list[Tensor]:

@@ -163,7 +163,7 @@ def _encode_split(
     manifest: LatentManifest,
     report: ReportProgress,
 ) -> None:
-    """Write the shards of a split that are not there, and the manifest."""
+    """Write the shards of a split that are not there, and the manifest. Raises OutputError for other files in place."""
     # What is there.
     folder = request.out / name
     rows_of = {}
@@ -171,9 +171,19 @@ def _encode_split(
         rows = range(first, min(first + request.shard_samples, len(split)))
         rows_of[folder / f"latents-{number:05d}.safetensors"] = rows
     marks = {path: canonical_json([job, name, rows.start]) for path, rows in rows_of.items()}
-    for path in (*rows_of, folder / MANIFEST):
+    missing = []
+    refuse_irregular(folder / MANIFEST)
+    for path, mark in marks.items():
         refuse_irregular(path)
-    missing = [path for path in rows_of if not _is_there(path, marks[path])]
+        if not path.exists():
+            missing.append(path)
+            continue
+        found = None
+        with suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:
+            found = (file.metadata() or {}).get(GENERATOR)
+        if found != mark:
+            rule = "one folder holds one encoding: give another --out, or move it away"
+            raise OutputError(f"{path} is damaged, or belongs to another encoding or place in it; {rule}")
     done = len(split) - sum(len(rows_of[path]) for path in missing)
     report(name, done, len(split))
 
@@ -201,25 +211,12 @@ def _encode_split(
             save_file(tensors, temporary, {GENERATOR: marks[path]})
 
     # What they are.
-    found = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
-    about = found.model_dump(mode="json")
+    complete = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
+    about = complete.model_dump(mode="json")
     if missing or not (folder / MANIFEST).exists():
         write_json(folder / MANIFEST, about)
     elif read_json(folder / MANIFEST) != about:
         raise OutputError(f"{folder / MANIFEST} is not what encode wrote; move it away, and run the same command again")
-
-
-def _is_there(path: Path, mark: str) -> bool:
-    """Whether a shard was written. Raises OutputError where a file in its place is not that shard."""
-    if not path.exists():
-        return False
-    found = None
-    with suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:
-        found = (file.metadata() or {}).get(GENERATOR)
-    if found != mark:
-        rule = "one folder holds one encoding: give another --out, or move it away"
-        raise OutputError(f"{path} is damaged, or belongs to another encoding or place in it; {rule}")
-    return True
 
 
 def _latents(request: EncodeRequest, vae: Vae, images: Tensor, where: str) -> dict[str, Tensor]:

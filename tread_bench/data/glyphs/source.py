@@ -6,15 +6,12 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tread_bench.data.captions.features import with_captions
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import message_of
 from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.glyphs.fonts import FACES, faces_of, font_files
-from tread_bench.data.glyphs.render import Glyphs, draw_glyphs
+from tread_bench.data.glyphs.render import draw_glyphs
 from tread_bench.data.glyphs.words import caption_of
 from tread_bench.data.source import DataSource, ImageSet
 
@@ -26,13 +23,13 @@ def read_glyphs(choice: GlyphsData) -> DataSource:
     parts = (of_fonts & ~glyphs.is_held_out, of_fonts & glyphs.is_held_out)
     train, held_out = (GlyphSet(glyphs.pixels[part], glyphs.scripts[part], glyphs.fonts_sha256) for part in parts)
     source = DataSource(train, held_out, choice.num_classes)
-    return with_captions(choice.captions, source, [_texts(glyphs, part) for part in parts])
 
-
-def _texts(glyphs: Glyphs, part: NDArray[np.bool_]) -> Texts:
-    """A caption of each character."""
-    characters = zip(glyphs.faces[part].tolist(), glyphs.code_points[part].tolist(), strict=True)
-    return Texts([[caption_of(FACES[face], code_point)] for face, code_point in characters])
+    # A caption of each character.
+    texts = []
+    for part in parts:
+        characters = zip(glyphs.faces[part].tolist(), glyphs.code_points[part].tolist(), strict=True)
+        texts.append(Texts([[caption_of(FACES[face], code_point)] for face, code_point in characters]))
+    return with_captions(choice.captions, source, texts)
 
 
 def missing_fonts(choice: GlyphsData, generates: bool) -> list[str]:

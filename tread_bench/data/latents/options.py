@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -107,7 +107,7 @@ class LatentsData(DataOptions):
     def _consistent(self) -> Self:
         found = [
             f"{key} {getattr(self, key)!r}: layout {self.layout} has {fixed!r}; leave the key out"
-            for key, fixed in self.fixed.items()
+            for key, fixed in self.about.fixed.items()
             if getattr(self, key) != fixed
         ]
         if rule := inconsistent(self.quantity, self.already_scaled, self.scale, self.shift, self.channels):
@@ -135,11 +135,6 @@ class LatentsData(DataOptions):
     def about(self) -> Layout:
         """What is known of the layout."""
         return LAYOUTS[self.layout]
-
-    @property
-    def fixed(self) -> Mapping[str, Any]:
-        """Facts that the layout defines."""
-        return self.about.fixed
 
     @property
     def has_moments(self) -> bool:

@@ -75,7 +75,7 @@ class SafetensorsFile(Unit):
         if flipped in file.names and flipped not in self.keys:
             rule = f"is not read with data.flips {choice.flips}; set data.layout: {others}, or data.flips: pair"
             raise UserError(f"{path}: {flipped} {rule}")
-        way_out = f"; set data.layout: {others}" if choice.fixed else "; set data.quantity and data.flips to its own"
+        way_out = f"; set data.layout: {others}" if choice.about.fixed else "; set data.quantity and data.flips"
         shapes = [file.shape(key, _FLOATS, way_out) for key in self.keys]
         for key, shape in zip(self.keys, shapes, strict=True):
             if shape[1:] != choice.stored_shape:
@@ -141,18 +141,12 @@ class SafetensorsFile(Unit):
 
     def caption(self, row: int, caption: int) -> str:
         """Return that caption as it was encoded."""
-        end, size = (int(places[self._firsts[row] + caption]) for places in (self._ends, self._sizes))
-        return self.file.tensor(CAPTIONS)[end - size : end].numpy().tobytes().decode("utf-8", "surrogatepass")
+        sizes, place = self.file.tensor(CAPTION_BYTES), int(self._firsts[row]) + caption
+        start = int(sizes[:place].sum())
+        content = self.file.tensor(CAPTIONS)[start : start + int(sizes[place])]
+        return content.numpy().tobytes().decode("utf-8", "surrogatepass")
 
     @cached_property
     def _firsts(self) -> NDArray[np.int64]:
         """Of each sample's captions."""
         return np.cumsum(self.counts) - self.counts
-
-    @cached_property
-    def _sizes(self) -> NDArray[np.int64]:
-        return np.asarray(self.file.tensor(CAPTION_BYTES).numpy())
-
-    @cached_property
-    def _ends(self) -> NDArray[np.int64]:
-        return np.cumsum(self._sizes)

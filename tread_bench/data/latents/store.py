@@ -170,6 +170,6 @@ def wrong_shape(choice: LatentsData, where: str, found: Sequence[int]) -> UserEr
     if tuple(found[-3:]) != (channels, *requested[1:]):
         return UserError(shapes)
     way_out = f"data.quantity: {quantity}"
-    if "quantity" in choice.fixed:
+    if "quantity" in choice.about.fixed:
         way_out = f"data.layout: {' or '.join(alike(choice.about)) or 'the one that wrote them'}"
     return UserError(f"{shapes}: these are {held}, and moments have twice the channels of samples; set {way_out}")

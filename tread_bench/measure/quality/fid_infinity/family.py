@@ -20,10 +20,6 @@ class FidInfinityOptions(MetricOptions):
     points: Int = Field(15, ge=3, description="subsets, of evenly spaced sizes up to all images")
 
 
-def _protocol(options: FidInfinityOptions) -> str:
-    return f"{options.points} subsets of {options.smallest} images or a tenth, to all, seed {SEED}"
-
-
 FID_INFINITY = MetricFamily(
     name="fid_infinity",
     options=FidInfinityOptions,
@@ -42,5 +38,5 @@ FID_INFINITY = MetricFamily(
     needs=frozenset({Needs.FEATURES}),
     real_needs=frozenset({Needs.STATISTICS}),
     min_samples=lambda options: 2 * options.smallest,
-    protocol=_protocol,
+    protocol=lambda options: f"{options.points} subsets of {options.smallest} images or a tenth, to all, seed {SEED}",
 )

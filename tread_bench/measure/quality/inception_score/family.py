@@ -22,10 +22,6 @@ class InceptionScoreOptions(MetricOptions):
     )
 
 
-def _min_samples(options: InceptionScoreOptions) -> int:
-    return SPLITS if options.chunk is None else 1
-
-
 def _protocol(options: InceptionScoreOptions) -> str:
     return f"{SPLITS} splits, seed {SEED}" if options.chunk is None else f"chunks of {options.chunk} in order"
 
@@ -44,7 +40,7 @@ INCEPTION_SCORE = MetricFamily(
         ),
     ),
     needs=frozenset({Needs.LOGITS}),
-    min_samples=_min_samples,
+    min_samples=lambda options: SPLITS if options.chunk is None else 1,
     protocol=_protocol,
     protocol_samples=50_000,
 )

@@ -20,10 +20,6 @@ class KidOptions(MetricOptions):
     subsets: Int = Field(50, ge=1)
 
 
-def _protocol(options: KidOptions) -> str:
-    return f"{options.subsets} subsets of {options.subset_size}, cubic kernel, seed {SEED}"
-
-
 KID = MetricFamily(
     name="kid",
     options=KidOptions,
@@ -40,5 +36,5 @@ KID = MetricFamily(
     ),
     needs=frozenset({Needs.FEATURES}),
     min_samples=lambda options: options.subset_size,
-    protocol=_protocol,
+    protocol=lambda options: f"{options.subsets} subsets of {options.subset_size}, cubic kernel, seed {SEED}",
 )

@@ -89,7 +89,10 @@ def open_dinov2(path: str | Path, resize: Resize = "pillow") -> Extractor:
     with named_where_wrong(path, "DINOv2", f"give {files}"):
         weights = read_weights(path)
         model_name = _model_of(weights.tensors)
-        model = _loaded(model_name, weights.tensors)
+        model = timm.create_model(model_name, pretrained=False, num_classes=0, img_size=SIDE, weight_init="skip")
+        own = {**weights.tensors, "pos_embed": interpolated(weights.tensors["pos_embed"], SIDE // PATCH)}
+        renamed = checkpoint_filter_fn(own, model)  # names of the release to timm's; drops the token of masked patches
+        model.load_state_dict({key: tensor.float() for key, tensor in renamed.items()}, assign=True)
     name = DINOV2.name if model_name == _PROTOCOL else model_name
     identity = json.dumps([weights.sha256, _IDENTITY.format(resized=_RESIZED[resize])])
     dims = weights.tensors["cls_token"].shape[-1]
@@ -107,15 +110,6 @@ def _model_of(tensors: Mapping[str, Tensor]) -> str:
     if width not in _MODELS or token.shape != (1, 1, width) or table.shape[-1] != width:
         raise ValueError(f"its class token has shape {tuple(token.shape)}, none of DINOv2's")
     return _MODELS[width]
-
-
-def _loaded(name: str, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """The timm model with these weights, as float32, for images of 224x224. Raises ValueError or RuntimeError."""
-    model = timm.create_model(name, pretrained=False, num_classes=0, img_size=SIDE, weight_init="skip")
-    own = {**tensors, "pos_embed": interpolated(tensors["pos_embed"], SIDE // PATCH)}
-    renamed = checkpoint_filter_fn(own, model)  # names of the release to timm's; drops the token of masked patches
-    model.load_state_dict({key: tensor.float() for key, tensor in renamed.items()}, assign=True)
-    return model
 
 
 def interpolated(table: Tensor, grid: int) -> Tensor:
