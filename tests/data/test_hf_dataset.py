@@ -102,11 +102,6 @@ def splits(folder: Path) -> None:
     (folder / "state.json").unlink()
 
 
-def cut(folder: Path) -> None:
-    path = min(folder.glob("*.arrow"))
-    path.write_bytes(path.read_bytes()[:3000])
-
-
 def places_beyond_the_file(folder: Path) -> None:
     """The second image begins where there is no file any more."""
     path = min(folder.glob("*.arrow"))
@@ -121,7 +116,6 @@ def places_beyond_the_file(folder: Path) -> None:
         (lambda folder: (folder / "state.json").unlink(), "neither a `Dataset` directory nor"),
         (lambda folder: (folder / "state.json").write_text("{"), "cannot be read"),
         (splits, "a folder of data sets; name one of them: train, test"),
-        (cut, "cannot be read"),
         (places_beyond_the_file, ": cannot be read: "),
     ],
 )

@@ -76,14 +76,6 @@ def test_what_is_no_autoencoder_of_these_latents_is_refused(folder, tmp_path):
         Decoder(of_folder((folder[0], tmp_path / "a.pt2")))
 
 
-def test_the_files_of_an_autoencoder_are_those_that_a_run_watches(folder):
-    choice = of_folder(folder)
-    read = [path for place, path in choice.family.files(choice, True) if place == ("decoder",)]
-    assert read == [str(folder[1] / name) for name in ("config.json", "diffusion_pytorch_model.safetensors")]
-    decoding = choice.family.decoding(choice)
-    assert decoding is not None and list(decoding.files) == read
-
-
 def test_what_decoding_depends_on_is_in_the_protocol(folder, tmp_path):
     array = tmp_path / "shift.npy"
     np.save(array, np.ones(LATENT[type(folder[0]).__name__]))

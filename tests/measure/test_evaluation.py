@@ -96,7 +96,7 @@ def test_a_reference_without_images_or_statistics_of_this_network_is_an_error_be
 def test_spatial_fid_is_measured_where_the_network_has_such_features(evaluate, monkeypatch):
     """Here they are its features in another order, of which the distance is the same."""
     _, without = evaluate()
-    builder = "tests.measure.broken_extractors:right_spatial"
+    builder = "tests.measure.test_extractor_contract:right_spatial"
     with_spatial = replace(extractors.find("digits-classifier"), has_spatial=True, builder=builder)
     monkeypatch.setattr(type(with_spatial.options()), "family", with_spatial)
     _, found = evaluate()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ def answering(**replaced):
     """A module like NVIDIA's, of one GPU; an answer that is an exception is raised."""
     answers = {
         "nvmlInit": None,
-        "nvmlDeviceGetClockInfo": {"sm": 1980},
+        "nvmlDeviceGetClockInfo": 1980,
         "nvmlDeviceGetCurrentClocksThrottleReasons": BITS["SwPowerCap"] | BITS["HwThermalSlowdown"],
         "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=pid) for pid in (7, 7, 90)],
         **replaced,
@@ -32,18 +33,10 @@ def answering(**replaced):
     for name, bit in BITS.items():
         setattr(module, f"nvmlClocksThrottleReason{name}", bit)
     for name, answer in answers.items():
-        setattr(module, name, _function(answer))
-    module.nvmlDeviceGetHandleByUUID = lambda uuid: "handle" if uuid == UUID else _function(NVMLError("Not Found"))()
+        setattr(module, name, Mock(side_effect=answer if isinstance(answer, Exception) else None, return_value=answer))
+    unknown = Mock(side_effect=NVMLError("Not Found"))
+    module.nvmlDeviceGetHandleByUUID = lambda uuid: "handle" if uuid == UUID else unknown()
     return module
-
-
-def _function(answer):
-    def call(*arguments):
-        if isinstance(answer, Exception):
-            raise answer
-        return answer[arguments[1]] if isinstance(answer, dict) else answer
-
-    return call
 
 
 @pytest.fixture

@@ -14,6 +14,38 @@ from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe import metrics as registry
 from tread_bench.core.describe import plugins
 from tread_bench.core.describe.metrics import MetricOptions, Needs, metrics
+from tread_bench.measure.quality.precision_recall.metric import PrecisionRecall
+
+
+class WithOtherNames(PrecisionRecall):
+    def __call__(self, generated, real):
+        return {"Precision": 0.5, "Recall": 0.5}
+
+
+class ComparesHalves(PrecisionRecall):
+    """Sorted by label, the first half is of other digits than the second."""
+
+    def __call__(self, generated, real):
+        half = len(generated.features) // 2
+        first, second = (part.mean(0) for part in (generated.features[:half], generated.features[half:]))
+        figures = super().__call__(generated, real)
+        return {**figures, "recall": float(figures["recall"]) * (0.5 if (first - second).norm() > 2 else 1)}
+
+
+class MeanOfBatches(PrecisionRecall):
+    """The last batch, which is smaller, counts as much as the others."""
+
+    def __call__(self, generated, real):
+        levels = [[float(batch.float().mean()) for batch in images.batches()] for images in (generated, real)]
+        means = [sum(of_set) / len(of_set) for of_set in levels]
+        return {**super().__call__(generated, real), "recall": 1 - abs(means[0] - means[1])}
+
+
+class DrawsAnew(PrecisionRecall):
+    def __call__(self, generated, real):
+        figures = super().__call__(generated, real)
+        return {**figures, "recall": float(figures["recall"]) - 1e-3 * float(torch.rand(()))}
+
 
 PAIR, FID = metrics.find("precision_recall"), metrics.find("fid")
 OPTIONS = {"fid_infinity": {"smallest": 100}}
@@ -33,7 +65,7 @@ def test_every_announced_metric_keeps_the_contract(name):
 
 
 def built_by(name, **changes):
-    return replace(PAIR, builder=f"tests.measure.broken_metrics:{name}", **changes)
+    return replace(PAIR, builder=f"tests.measure.test_metric_contract:{name}", **changes)
 
 
 def with_recall(**changes):

@@ -62,7 +62,7 @@ def measured(*asked, **settings):
 def test_a_metric_reads_the_images_beside_a_network(tmp_path, monkeypatch):
     """Of `MeanOfBatches`, recall is how near the mean pixels are."""
     pair = metrics.find("precision_recall")
-    builder, needs = "tests.measure.broken_metrics:MeanOfBatches", pair.needs | {Needs.IMAGES}
+    builder, needs = "tests.measure.test_metric_contract:MeanOfBatches", pair.needs | {Needs.IMAGES}
     monkeypatch.setattr(pair.options, "family", replace(pair, builder=builder, needs=needs))
     samples, reference = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "b.npz", seed=1)
     pixels, real = (float(np.load(path)["arr_0"].mean()) for path in (samples, reference))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.measure.sets.test_hostile_sets import head
-from tests.measure.sets.test_samples import all_of, images, write_png
+from tests.measure.sets.test_samples import all_of, head, images, write_png
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.measure.sets.reference import open_reference

@@ -1,4 +1,4 @@
-"""DINOv2 as dgm-eval and EDM2 use it: images, positions and class token, against plain restatements."""
+"""Feature networks against a restatement: DINOv2 as released, and Inception as torch-fidelity has it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import save_file
+from torch_fidelity import FeatureExtractorInceptionV3
 
 from tests.measure.random_images import difference, random_images
 from tread_bench.core.errors import UserError
+from tread_bench.data.pretrained import full_float32
 from tread_bench.measure.quality.features import open_extractor
-from tread_bench.measure.quality.networks.dinov2.extractor import open_dinov2, resized
+from tread_bench.measure.quality.networks.dinov2.extractor import open_dinov2
 from tread_bench.measure.quality.networks.dinov2.family import DINOV2
+from tread_bench.measure.quality.networks.inception.extractor import open_inception
 
 WIDTH, HEADS, DEPTH, STORED_SIDE = 384, 6, 12, 37  # ViT-S/14, positions of images of 518 pixels
 
@@ -108,13 +111,6 @@ def test_class_tokens_are_those_of_the_released_network(resize, released, weight
     assert difference(found.pooled, restated(weights, RESTATED[resize](pixels))) < 1e-4
 
 
-@pytest.mark.parametrize("resize", RESTATED)
-@pytest.mark.parametrize("side", [8, 300])
-def test_each_resize_is_that_of_its_evaluator(resize, side):
-    pixels = random_images(2, side=side)
-    assert torch.equal(resized(pixels, resize).float(), RESTATED[resize](pixels))
-
-
 def test_the_resize_is_in_the_identity_and_that_of_pillow_is_the_one_of_before(released):
     usual, pillow, torch_s = (
         open_extractor(DINOV2.options.model_validate({"weights": str(released), **settings}), (3, 8))
@@ -145,3 +141,35 @@ def test_other_weights_are_refused_with_the_way_out(changes, message, weights, t
     save_file({**weights, **changes}, tmp_path / "other.safetensors")
     with pytest.raises(UserError, match=rf"not the weights of DINOv2 \(.*{message}.*give dinov2_vitl14_pretrain\.pth"):
         open_dinov2(tmp_path / "other.safetensors")
+
+
+FEW = 2
+
+
+@pytest.fixture(scope="module")
+def extractor(inception_weights):
+    return open_inception(inception_weights)
+
+
+@pytest.fixture(scope="module")
+def ours(extractor):
+    return extractor.features(random_images(FEW), spatial=True)
+
+
+def test_spatial_features_change_nothing_else_and_come_only_if_requested(ours, extractor):
+    without = extractor.features(random_images(FEW))
+    assert without.spatial is None
+    assert torch.equal(without.pooled, ours.pooled) and torch.equal(without.logits, ours.logits)
+    assert not extractor.network.Mixed_6d.branch1x1._forward_hooks
+
+
+def test_it_is_torch_fidelity_s_network(inception_weights, ours):
+    """Spatial features are the first 7 channels of `mixed_6/conv`, channels last: 7 x 17 x 17 of 192 x 17 x 17."""
+    theirs, maps = FeatureExtractorInceptionV3("inception", ["2048", "logits_unbiased"], str(inception_weights)), []
+    theirs.Mixed_6d.branch1x1.register_forward_hook(lambda module, inputs, output: maps.append(output))
+    with full_float32(torch.device("cpu")):  # whatever a test before it chose
+        pooled, logits = theirs(random_images(FEW))
+    assert maps[0][:, :7].std() > 1e-3 and pooled.std() > 1e-3  # no layer has died out
+    assert torch.equal(pooled, ours.pooled) and torch.equal(logits, ours.logits)
+    assert maps[0].shape == (FEW, 192, 17, 17)
+    assert torch.equal(maps[0].permute(0, 2, 3, 1)[..., :7].reshape(FEW, 7 * 17 * 17), ours.spatial)
