@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
 
 from tread_bench.core.stored.documents import Choices
 from tread_bench.runner.executors.tasks import Ended, Task
@@ -29,9 +28,6 @@ class Executor:
         self.end = end or (lambda task: Ended(task.key, failure="not today"))
         self.refusal, self.is_shared = refusal, is_shared
         self.numerics = {**NUMERICS, **machine}
-
-    def sized(self, numerics: object, processes: int) -> Self:
-        return self
 
     def may_have_gpus(self) -> bool:
         return False

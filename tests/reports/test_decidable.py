@@ -57,6 +57,7 @@ def decided(plan):
     records = []
     for planned in plan.cells:
         cell = planned.cell
+        family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
         found = []
         for iteration in cell.metrics.iterations(cell.training.iterations):
             macs = training_macs(cell, iteration)
@@ -65,9 +66,9 @@ def decided(plan):
         records.append(
             Record(
                 cell=planned.id, suite=plan.suite.name, row=planned.row, seed=planned.seed, status="done",
-                config=cell.model_dump(mode="json"), backbone=cell.backbone.label, family=planned.family.name,
-                method=cell.method.name, routes=format_routes(planned.routes), reference=planned.reference,
-                num_blocks=planned.family.num_blocks(planned.spec), cost=cell_cost(cell), evaluations=found,
+                config=cell.model_dump(mode="json"), backbone=cell.backbone.label, family=family.name,
+                method=cell.method.name, routes=format_routes(cell.routes), reference=planned.reference,
+                num_blocks=family.num_blocks(spec), cost=cell_cost(cell), evaluations=found,
                 timing=timing(1.1, planned.seed) if plan.suite.timing.pairs else None,
             )
         )  # fmt: skip

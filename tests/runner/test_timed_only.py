@@ -70,7 +70,7 @@ def test_neither_work_nor_weights_are_planned_nor_trained_by_a_smoke_run(suite):
     assert all(planned.cell.is_timed_only for planned in plan.as_smoke().cells)
     for planned in plan.cells:
         assert expected_work(planned.cell) == (0, 0)
-        assert not planned.trains and planned.is_timed
+        assert not planned.cell.trains and planned.is_timed
         assert disk_bytes(planned, 10**9) < 2**21
 
 

@@ -86,7 +86,7 @@ def test_an_evaluating_cell_names_its_sources_and_its_unguided_reference(plan):
     assert rows["by-dense"].sources["weak"].cell == rows["dense"].id
     assert rows["early"].reference == rows["early"].id
     assert (guided.cell.method.name, str(guided.cell.routes[0]), guided.cell.metrics.at) == ("tread", "1:2@0.5", (8,))
-    assert [name for name, cell in rows.items() if cell.trains] == ["dense", "tread", "small"]
+    assert [name for name, cell in rows.items() if cell.cell.trains] == ["dense", "tread", "small"]
 
 
 GUIDED_BY = "sampling: {guidance_scale: 2, guidance:"
@@ -144,7 +144,9 @@ def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
     less, half, guided = (rows[name] for name in ("budget budget=0.25", "budget budget=0.5", "guided"))
     assert [cell.cell.method.budget for cell in (rows["full"], less, half, guided)] == [1, 0.25, 0.5, 0.5]
     assert {cell.reference for cell in (rows["full"], less, half, guided)} == {rows["full"].id}
-    assert all(cell.cell.training == rows["elit"].cell.training and not cell.trains for cell in (less, half, guided))
+    assert all(
+        cell.cell.training == rows["elit"].cell.training and not cell.cell.trains for cell in (less, half, guided)
+    )
 
     folder = begun(tmp_path / "run", plan, BUDGETS)
     for cell in (rows["elit"], rows["full"], less, half):

@@ -131,9 +131,8 @@ def test_a_wrong_matrix_is_located(matrix, loc, message):
 def test_a_cell_leaves_nothing_open():
     (cell,) = plan_of(base={**TREAD, "routes": "2:-4@0.5"}).cells
     assert cell.cell.metrics.at == (100,)
-    assert str(cell.routes[0]) == str(cell.cell.routes[0]) == "2:8@0.5"
-    assert cell.spec.depth == 12
-    assert cell.family.name == "DiT"
+    assert str(cell.cell.routes[0]) == "2:8@0.5"
+    assert cell.cell.backbone.spec(cell.cell.data).depth == 12
     assert Cell.model_validate(cell.cell.model_dump(mode="json")) == cell.cell
 
 

@@ -92,7 +92,7 @@ def test_what_weights_were_trained_with_is_part_of_the_identity_of_all_that_read
 
 
 def test_no_other_id_depends_on_what_weights_were_trained_with(plan):
-    keys = {cell.row: cell.row_key for cell in plan.cells if cell.trains}  # finished cells are found by them
+    keys = {cell.row: cell.row_key for cell in plan.cells if cell.cell.trains}  # finished cells are found by them
     assert keys == {"pretrained": "b8f988dd8f", "tuned": "707a8acd7d", "routed": "505c5e0d64", "early": "b859f34833"}
 
 

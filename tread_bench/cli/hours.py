@@ -158,7 +158,7 @@ def within(limit: float, plan: Plan, pace: Pace, replan: Replan, run: Path | Non
     """
     from tread_bench.core.numbers.statistics import LEVEL, effect_found  # needs scipy
 
-    trained = [cells[0] for cells in plan.rows.values() if cells[0].trains]
+    trained = [cells[0] for cells in plan.rows.values() if cells[0].cell.trains]
     lengths = {row.cell.training.iterations: row.cell.metrics for row in trained if not row.cell.training.budget}
     if not 0 < limit < math.inf or not lengths:
         rule = "must be a finite number above 0" if lengths else "no row of this suite trains, so leave it out"

@@ -40,20 +40,18 @@ class Shard:
         Args:
             macs: what a cell costs, by row key.
         """
-        groups = sorted(_linked(cells), key=lambda group: -sum(macs[cell.row_key] for cell in group))
-        return [cell for group in groups[self.number - 1 :: self.of] for cell in group]
+        # Groups of cells, none of which reads weights of another group; in the order of their first cells.
+        group_of = {cell.id: [cell] for cell in cells}
+        for cell in cells:
+            for source in cell.sources.values():
+                own = group_of[cell.id]
+                if not source.run and (other := group_of[source.cell]) is not own:
+                    own += other
+                    group_of |= {member.id: own for member in other}
+        groups = {id(group): group for group in group_of.values()}.values()
 
-
-def _linked(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
-    """Groups of cells, none of which reads weights of another group; in the order of their first cells."""
-    group_of = {cell.id: [cell] for cell in cells}
-    for cell in cells:
-        for source in cell.sources.values():
-            own = group_of[cell.id]
-            if not source.run and (other := group_of[source.cell]) is not own:
-                own += other
-                group_of |= {member.id: own for member in other}
-    return list({id(group): group for group in group_of.values()}.values())
+        ordered = sorted(groups, key=lambda group: -sum(macs[cell.row_key] for cell in group))
+        return [cell for group in ordered[self.number - 1 :: self.of] for cell in group]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,8 @@ def prepare(
         display.note(f"device: {numerics.device} ({numerics.device_name}){why}")
 
     # As many cells at a time as fit there, and room for what they write.
-    executor = executor.sized(numerics, limits.processes_per_cell)
+    if isinstance(executor, Local):
+        executor = executor.sized(numerics, limits.processes_per_cell)
     need, free = needed_bytes(untrained, folder, executor.at_once), shutil.disk_usage(folder.root).free
     if need > free:
         raise StoreError(

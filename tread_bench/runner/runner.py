@@ -216,10 +216,8 @@ def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
 
 def _records(plan: Plan, mine: Sequence[PlannedCell], call: _Call) -> list[Record]:
     """All records of the run; of a part, those of its own cells, with or without speed."""
-    if call.options.shard is None:
-        return call.folder.records(references(plan))
-    records = map(call.folder.record, [cell.id for cell in mine])
-    return [record for record in records if record is not None]
+    of_part = {cell.id: cell.reference for cell in mine}
+    return call.folder.records(of_part if call.options.shard else references(plan))
 
 
 def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> bool:
@@ -244,7 +242,7 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
     # The name of the phase in which these cells run.
     if any(cell.tunes for cell in cells):
         phase = "choosing learning rates"
-    elif any(cell.trains for cell in cells):
+    elif any(cell.cell.trains for cell in cells):
         phase = "training"
     else:
         phase = "counting costs" if cells and cells[0].is_timed else "evaluating"

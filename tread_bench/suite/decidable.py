@@ -21,7 +21,7 @@ def obstacles(plan: Plan) -> list[Problem]:
     """
     rows = [cells[0] for cells in plan.rows.values()]
     asks_other = plan.suite.hypothesis is not None or any(row.cell.evaluate for row in rows)
-    trained = [row for row in rows if row.trains]
+    trained = [row for row in rows if row.cell.trains]
     if plan.is_smoke or asks_other or not trained:
         return []
 

@@ -11,8 +11,7 @@ from typing import Any
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.suite import Cell, Suite, Tune
 from tread_bench.core.config.training import Evaluate, RoutingSchedule
-from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
+from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.names import canonical_json, cell_id, unknown
 from tread_bench.core.numbers.costs import cell_cost, training_macs
 from tread_bench.core.problems import Place, Problem, SuiteError
@@ -35,7 +34,7 @@ _OTHER_BYTES = 2**20  # per cell: record, log, names inside its checkpoints, its
 class PlannedCell:
     """One training in a plan, one measurement of speed, or one evaluation of weights that another cell trains.
 
-    `routes` are in block numbers. `reference` is the id of the plainly dense cell of the same seed that differs only in
+    `reference` is the id of the plainly dense cell of the same seed that differs only in
     `ROUTING_KEYS` and, with a budget, in its length ("" if the suite has none; such a cell is its own reference); for a
     cell that evaluates, it is the cell that evaluates the same weights without guidance. Where there is no such cell
     of its seed group, and for a plainly dense cell, it is the one of the lowest group, with the same seed of the suite.
@@ -51,9 +50,6 @@ class PlannedCell:
     row: str
     seed: int
     cell: Cell
-    family: Family
-    spec: BackboneSpec
-    routes: tuple[ResolvedRoute, ...]
     reference: str = ""
     architecture_key: str
     row_key: str
@@ -69,11 +65,6 @@ class PlannedCell:
     def is_timed(self) -> bool:
         """Whether speed and memory of the cell's training step are measured."""
         return self.cell.evaluate is None and not self.tunes
-
-    @property
-    def trains(self) -> bool:
-        """Whether the cell trains, and so keeps weights."""
-        return self.cell.trains
 
 
 @dataclass(frozen=True)
@@ -346,21 +337,9 @@ class _Row:
             candidates[rate] = known[key]
         return candidates
 
-    def planned(self, cell: Cell, key: str, *, id: str, row: str, seed: int, **links: Any) -> PlannedCell:
-        """Return a cell of its network; `links` are its reference and sources, or what it tunes."""
-        family, spec = self.resolved[1:3]
-        return PlannedCell(
-            id=id,
-            row=row,
-            seed=seed,
-            cell=cell,
-            family=family,
-            spec=spec,
-            routes=resolve_routes(cell.routes, family.num_blocks(spec)),
-            architecture_key=self.architecture_key,
-            row_key=key,
-            **links,
-        )
+    def planned(self, cell: Cell, key: str, **about: Any) -> PlannedCell:
+        """Return a cell of its network; `about` are id, row and seed, and reference and sources, or what it tunes."""
+        return PlannedCell(cell=cell, architecture_key=self.architecture_key, row_key=key, **about)
 
 
 def _key(cell: Cell, suite: Suite, *read: object) -> str:
@@ -421,7 +400,7 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
     table, counted = [], set[str]()
     macs: dict[str, int] = {}
     for name, (first, *_) in plan.rows.items():
-        macs[name] = training_macs(first.cell) if first.trains else 0
+        macs[name] = training_macs(first.cell) if first.cell.trains else 0
     for name, cells in plan.rows.items():
         first = cells[0]
         cost = cell_cost(first.cell)
@@ -431,15 +410,15 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
         speedup = cost.ideal_speedup
         if reference is not None:
             speedup = cell_cost(reference.cell).dense_forward_macs / cost.forward_macs
-        budget = first.cell.training.budget if first.trains else None
+        budget = first.cell.training.budget if first.cell.trains else None
         row: dict[str, Any] = {
             "row": first.row,
             "cells": len(cells),
-            "iterations": first.cell.training.iterations if first.trains else 0,
+            "iterations": first.cell.training.iterations if first.cell.trains else 0,
             "budget": {"macs_of": budget.macs_of, "ratio": macs[name] / macs[budget.macs_of]} if budget else None,
             "backbone": first.cell.backbone.label,
             "method": first.cell.method.name,
-            "routes": format_routes(first.routes),
+            "routes": format_routes(first.cell.routes),
             "optimizer": first.cell.training.optimizer,
             "params": cost.params,
             "method_params": cost.method_params,
@@ -471,7 +450,7 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.iterations(training.iterations))
     weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
-    return (weights if planned.trains else 0) + (evaluations + 1) * grid + _OTHER_BYTES
+    return (weights if planned.cell.trains else 0) + (evaluations + 1) * grid + _OTHER_BYTES
 
 
 def checkpoint_bytes(params: int) -> int:

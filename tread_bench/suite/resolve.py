@@ -39,7 +39,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.tuning import at_rate, tuning_problems
-from tread_bench.suite.weights import Source, Sources, Weights, adopted, guided_by, started, weak_weights
+from tread_bench.suite.weights import Source, Sources, Weights, adopted, started, weak_weights
 
 MAX_BLOCKS = 10_000
 
@@ -47,36 +47,26 @@ MAX_BLOCKS = 10_000
 class Resolved(NamedTuple):
     """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
 
-    `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch,
-    `start` those that a training starts from.
+    `reads` has the weights that it reads: "network" those that a cell without training evaluates, "weak" those of
+    guidance's weak branch, "start" those that a training starts from.
     `reference` is the cell whose total training MACs this one trains to.
     """
 
     cell: Cell
     family: Family
     spec: BackboneSpec
-    evaluated_weights: Weights | None = None
-    weak: Weights | None = None
-    start: Weights | None = None
+    reads: Mapping[Reads, Weights] = {}
     reference: Cell | None = None
-
-    @property
-    def reads(self) -> dict[Reads, Weights]:
-        """The weights that it reads, by what for."""
-        named: dict[Reads, Weights | None]
-        named = {"network": self.evaluated_weights, "weak": self.weak, "start": self.start}
-        return {kind: weights for kind, weights in named.items() if weights is not None}
 
     def at_rates(self, row: str, rates: Mapping[str, float]) -> Resolved:
         """Return it with learning rates filled in, by row: its own, or those of the weights that it reads."""
-        evaluated = self.evaluated_weights.at_rates(rates) if self.evaluated_weights else None
-        weak = self.weak.at_rates(rates) if self.weak else None
+        reads = {kind: weights.at_rates(rates) for kind, weights in self.reads.items()}
         cell = self.cell
-        if evaluated:
-            cell = cell.model_copy(update={"training": evaluated.source.cell.training})
+        if "network" in reads:
+            cell = cell.model_copy(update={"training": reads["network"].source.cell.training})
         elif cell.trains:
             cell = at_rate(cell, rates[row])
-        return self._replace(cell=cell, evaluated_weights=evaluated, weak=weak)
+        return self._replace(cell=cell, reads=reads)
 
 
 class Resolver:
@@ -151,26 +141,30 @@ class Resolver:
         if not self.files.lacks_run(cell, draft):
             resolved = self._with_weights(resolved, row)
         if trains_itself:
-            history = resolved.start.source.determined_by if resolved.start else ()
+            history = resolved.reads["start"].source.determined_by if "start" in resolved.reads else ()
             self.sources.rows[row.name] = Source(row.name, resolved.cell, written=written, history=history)
         return resolved
 
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved:
         """Add the weights that it evaluates or starts from, and those of the weak branch, with all that follows."""
         cell, family, spec = resolved[:3]
-        evaluated_weights = start = None
+        reads: dict[Reads, Weights] = {}
         if cell.evaluate is not None:
-            cell, evaluated_weights = adopted(cell, row, self.sources)
+            cell, reads["network"] = adopted(cell, row, self.sources)
         elif cell.training.start is not None and cell.trains:
-            cell, start = started(cell, spec, row, self.sources)
+            cell, reads["start"] = started(cell, spec, row, self.sources)
         if resolved.reference:
             refuse(other_start(cell, row.draft, resolved.reference))
         with at(*GUIDANCE, "snapshot" if cell.sampling.guidance.weak_row is None else "row"):
-            weak = weak_weights(cell, evaluated_weights, self.sources, row)
-        complete = with_blocks(Setting(guided_by(cell, weak) if weak else cell, family, spec))
+            weak = weak_weights(cell, reads.get("network"), self.sources, row)
+        if weak:
+            reads["weak"] = weak
+            guidance = cell.sampling.guidance.with_weights(weak.source.row, weak.iteration)
+            cell = cell.model_copy(update={"sampling": cell.sampling.model_copy(update={"guidance": guidance})})
+        complete = with_blocks(Setting(cell, family, spec))
         if isinstance(complete, list):
             raise SuiteError(complete)
-        return resolved._replace(cell=complete, evaluated_weights=evaluated_weights, weak=weak, start=start)
+        return resolved._replace(cell=complete, reads=reads)
 
 
 def _validated(values: dict[str, Any]) -> Cell:

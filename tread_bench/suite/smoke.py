@@ -34,18 +34,16 @@ def shortener(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Ce
         replace_missing: the cell to take instead of one whose files are missing.
     """
 
-    def of_shorter(weights: Weights | None) -> Weights | None:
-        """The weights at the end of the shorter training."""
-        if weights is None or weights.source.run:
-            return weights
-        cell = shorter(weights.source.row).cell
-        return Weights(replace(weights.source, cell=cell), cell.training.iterations)
-
     @cache
     def shorter(name: str) -> Resolved:
+        # It reads the weights at the end of the shorter trainings.
         row = rows[name]
-        evaluated, weak, start = map(of_shorter, (row.evaluated_weights, row.weak, row.start))
-        short = row._replace(evaluated_weights=evaluated, weak=weak, start=start)
+        reads = dict(row.reads)
+        for kind, weights in row.reads.items():
+            if not weights.source.run:
+                cell = shorter(weights.source.row).cell
+                reads[kind] = Weights(replace(weights.source, cell=cell), cell.training.iterations)
+        short = row._replace(reads=reads)
         budget = row.cell.training.budget
         if budget is not None and row.reference is not None:
             short = short._replace(reference=shorter(budget.macs_of).cell)
@@ -73,8 +71,8 @@ def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
             parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
         if schedule.until < 1:
             parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
-    if training.start is not None and row.start is not None:
-        of_training["start"] = training.start.model_copy(update={"iteration": row.start.iteration})
+    if training.start is not None and "start" in row.reads:
+        of_training["start"] = training.start.model_copy(update={"iteration": row.reads["start"].iteration})
     changes: dict[str, Any] = {
         "training": training.model_copy(update=of_training),
         "schedule": schedule.model_copy(update=parts),
@@ -98,12 +96,11 @@ def _with_shorter_evaluation(cell: Cell, row: Resolved) -> Cell:
     sampling = cell.sampling
     if sampling.guidance.guided_times is None:  # else none of few steps may lie in that interval
         sampling = sampling.model_copy(update={"steps": min(STEPS, sampling.steps)})
-    if row.weak is not None:
-        guidance = sampling.guidance.with_weights(row.weak.source.row, row.weak.iteration)
+    if weak := row.reads.get("weak"):
+        guidance = sampling.guidance.with_weights(weak.source.row, weak.iteration)
         sampling = sampling.model_copy(update={"guidance": guidance})
     changes: dict[str, Any] = {"sampling": sampling}
-    evaluated = row.evaluated_weights
-    if cell.evaluate is not None and evaluated is not None:
+    if cell.evaluate is not None and (evaluated := row.reads.get("network")):
         trained = evaluated.source.cell
         changes["evaluate"] = cell.evaluate.model_copy(update={"iteration": evaluated.iteration})
         changes |= {"training": trained.training, "schedule": trained.schedule}

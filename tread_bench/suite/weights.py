@@ -239,10 +239,3 @@ def guiding(cell: Cell, evaluated: Weights, weak: Source) -> Weights:
         )
         raise ValueError(message)
     return Weights(weak, iteration)
-
-
-def guided_by(cell: Cell, weak: Weights) -> Cell:
-    """Return the cell with the weak branch's row and iteration filled in."""
-    rule = cell.sampling.guidance.with_weights(weak.source.row, weak.iteration)
-    sampling = cell.sampling.model_copy(update={"guidance": rule})
-    return cell.model_copy(update={"sampling": sampling})

@@ -12,13 +12,11 @@ import os
 import resource
 import signal
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from multiprocessing import connection, forkserver, resource_tracker
 from types import ModuleType
 from typing import Any
@@ -67,6 +65,7 @@ class Local:
         return True  # a task that looks sees all there are
 
     def sized(self, numerics: RunNumerics, processes: int) -> Local:
+        """Return the same for cells of so many processes; `numerics` have the threads of each, and the GPUs here."""
         if numerics.device == "cuda":
             slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
             gpus = len(slices) or numerics.device_count
@@ -74,10 +73,53 @@ class Local:
         return Local(self.workers or _cpus() // (processes * numerics.threads) or 1, gpus=0)
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        names = _named_gpus()[: self.gpus] or [str(number) for number in range(self.gpus or 0)]
         if self.gpus is None:
-            return _run([replace(task, gpus=0) for task in tasks], self.at_once, Gpus((), self.at_once))
-        names = _named_gpus()[: self.gpus] or [str(number) for number in range(self.gpus)]
-        return _run(tasks, self.at_once, Gpus(names, self.at_once))
+            tasks, names = [replace(task, gpus=0) for task in tasks], []
+        gpus = Gpus(names, self.at_once)
+
+        # A task that requests more GPUs than there are would wait forever.
+        most = max((task.gpus for task in tasks), default=0)
+        if most > len(names):
+            asked = f"limits: a cell requests {most} GPUs (processes_per_cell x gpus_per_cell)"
+            raise UserError(f"{asked} and this machine has {len(names)}; request fewer")
+        most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if 0 <= most_files < FILES:
+            raise UserError(
+                f"a run needs {FILES} open files, and may open {most_files} here: raise the limit with `ulimit -n`"
+            )
+
+        waiting = deque(tasks)
+        running: dict[int, _Running] = {}  # by their process's sentinel
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.at_once and (taken := gpus.take(waiting[0].gpus)) is not None:
+                    started = _start(waiting.popleft(), taken)
+                    running[started.process.sentinel] = started
+                    yield Started(started.task.key)
+                inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
+                deadline = min(r.deadline for r in running.values())
+                timeout = None if deadline == math.inf else max(deadline - time.monotonic(), 0)
+                for ready in connection.wait([*inboxes, *running], timeout):
+                    if isinstance(ready, connection.Connection):
+                        yield from _read(inboxes[ready])
+                    elif ready in running:
+                        ended = running.pop(ready)
+                        gpus.give_back(ended.gpus)
+                        yield from _read(ended)
+                        ended.process.join()
+                        ended.inbox.close()
+                        yield ended.outcome or _without_word(ended.task, ended.process.exitcode)
+
+                # What those have reported last that take too long still counts: it is read after this.
+                overdue = [child for child in running.values() if child.deadline <= time.monotonic()]
+                for child in overdue:
+                    minutes = (child.task.limit_s or 0) / 60
+                    child.outcome = Ended(child.task.key, failure=f"time limit of {minutes:g} min")
+                    child.deadline = math.inf
+                _stop(overdue)
+        finally:
+            _stop(running.values())
 
 
 class Gpus:
@@ -101,57 +143,10 @@ class Gpus:
             self.users[name] -= 1
 
 
-def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, None, None]:
-    # A task that requests more GPUs than there are would wait forever.
-    most, there = max((task.gpus for task in tasks), default=0), len(gpus.users)
-    if most > there:
-        problem = (
-            f"limits: a cell requests {most} GPUs (processes_per_cell x gpus_per_cell) and this machine has {there}"
-        )
-        raise UserError(f"{problem}; request fewer")
-    most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= most_files < FILES:
-        raise UserError(
-            f"a run needs {FILES} open files, and may open {most_files} here: raise the limit with `ulimit -n`"
-        )
-
-    waiting = deque(tasks)
-    running: dict[int, _Running] = {}  # by their process's sentinel
-    try:
-        while waiting or running:
-            while waiting and len(running) < workers and (taken := gpus.take(waiting[0].gpus)) is not None:
-                started = _start(waiting.popleft(), taken)
-                running[started.process.sentinel] = started
-                yield Started(started.task.key)
-            inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
-            deadline = min(r.deadline for r in running.values())
-            timeout = None if deadline == math.inf else max(deadline - time.monotonic(), 0)
-            for ready in connection.wait([*inboxes, *running], timeout):
-                if isinstance(ready, connection.Connection):
-                    yield from _read(inboxes[ready])
-                elif ready in running:
-                    ended = running.pop(ready)
-                    gpus.give_back(ended.gpus)
-                    yield from _read(ended)
-                    ended.process.join()
-                    ended.inbox.close()
-                    yield ended.outcome or _without_word(ended.task, ended.process.exitcode)
-
-            # What those have reported last that take too long still counts: it is read after this.
-            overdue = [child for child in running.values() if child.deadline <= time.monotonic()]
-            for child in overdue:
-                child.deadline = math.inf
-                child.outcome = Ended(child.task.key, failure=f"time limit of {(child.task.limit_s or 0) / 60:g} min")
-            _stop(overdue)
-    finally:
-        _stop(running.values())
-
-
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
-        arguments = (task, outbox, gpus, _temporary_folder().name)
-        process = _context.Process(target=_child, args=arguments)
+        process = _context.Process(target=_child, args=(task, outbox, gpus))
         try:
             with _no_script(), variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}):
                 _start_server()
@@ -191,12 +186,6 @@ def _no_script() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = script
-
-
-@cache
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """For what tasks leave there, also where they are killed: it is removed as this process ends."""
-    return tempfile.TemporaryDirectory(prefix="tread-bench-")
 
 
 def _cpus() -> int:
@@ -245,7 +234,7 @@ def _stop(children: Collection[_Running]) -> None:
         child.process.join(PATIENCE_S)
 
 
-def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], temporary: str) -> None:
+def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> None:
     from tread_bench.runner.executors.server import PID, failure  # imported before by our server
 
     end_with_parent(PID)
@@ -253,7 +242,6 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], tem
     if failure:
         return outbox.send(Ended(task.key, failure=failure))
 
-    os.environ["TMPDIR"] = tempfile.tempdir = temporary
     if gpus:
         # torch is imported, but reads this when it first asks for a device; so do the ranks of a cell
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.remote import end_here, follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
@@ -26,9 +25,6 @@ class Ray:
 
     def may_have_gpus(self) -> bool:
         return any(node["Resources"].get("GPU", 0) for node in _connected().nodes() if node["Alive"])
-
-    def sized(self, numerics: RunNumerics, processes: int) -> Ray:
-        return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         ray = _connected()

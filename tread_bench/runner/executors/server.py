@@ -16,8 +16,8 @@ if RUNNER in os.environ:
 else:
     PID = os.getppid()
 
-# What libraries leave in the folder of temporary files: torch what it compiles, joblib semaphores. A cell starts no
-# processes that need these.
+# What torch compiles is kept, but not among temporary files. joblib makes semaphores there, which a kill would leave; a
+# cell starts no processes that need them.
 from tread_bench.core.errors import failure_text
 from tread_bench.core.stored.cache import cache_folder
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.remote import end_here, follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
@@ -51,9 +50,6 @@ class Slurm:
             if (is_default or name.rstrip("*") in named) and "gpu" in resources:
                 return True
         return False
-
-    def sized(self, numerics: RunNumerics, processes: int) -> Slurm:
-        return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         return follow(tasks, _Jobs(self, _submitit()))

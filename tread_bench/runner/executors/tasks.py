@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from tread_bench.core.config.compute import Limits
 from tread_bench.core.errors import LostError, UserError, failure_text, is_of_disk
-from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.core.stored.files import open_plain
 from tread_bench.runner.folder import check_there
 
@@ -100,14 +99,6 @@ class Executor(Protocol):
         """
         ...
 
-    def sized(self, numerics: RunNumerics, processes: int) -> Executor:
-        """Return the same for a run whose cells have so many processes each.
-
-        Args:
-            numerics: say how many threads a process has, and how many GPUs there are.
-        """
-        ...
-
 
 def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
     """Return the end of one task, which is started again if it was lost."""
@@ -154,7 +145,14 @@ class Site:
 def perform(task: Task, tell: Callable[[TaskProgress], None]) -> Ended:
     """Call the task's function in this process, with what it prints in the task's log; an exception is its failure."""
     try:
-        _write_to(task.log)
+        if not task.log.parent.is_dir():
+            where = f"{task.log.parent} is gone, or {platform.node()} does not see it"
+            raise UserError(f"{where}: give an --out that every machine of the run sees")
+        with open_plain(task.log, "ab", buffering=0) as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+        logging.getLogger("tread_bench").setLevel(logging.INFO)
         module, _, name = task.function.partition(":")
         function = getattr(import_module(module), name)
         extra = (lambda *news: tell(TaskProgress(task.key, *news)),) if task.reports else ()
@@ -168,14 +166,3 @@ def perform(task: Task, tell: Callable[[TaskProgress], None]) -> Ended:
             return Ended(task.key, disk=error)
         traceback.print_exc()
         return Ended(task.key, failure=failure_text(error))
-
-
-def _write_to(log: Path) -> None:
-    if not log.parent.is_dir():
-        where = f"{log.parent} is gone, or {platform.node()} does not see it"
-        raise UserError(f"{where}: give an --out that every machine of the run sees")
-    with open_plain(log, "ab", buffering=0) as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("tread_bench").setLevel(logging.INFO)
