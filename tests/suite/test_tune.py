@@ -108,7 +108,6 @@ def test_a_row_is_checked_at_its_own_length(tmp_path):
         (SUITE, ("routed: {", "routed: {training: {learning_rate: 1}, "), "tune chooses it for every row"),
         (LENGTHS, ("shortest: true, ", ""), "check has no effect: rows have the best learning rate of their own"),
         (LENGTHS, ("[dense iterations=160]", "[dense]"), "unknown trained row 'dense'"),
-        (LENGTHS, ("iterations=160]", "iterations=40]"), "its learning rate is chosen at its own length"),
         (LENGTHS, ("decay: wsd", "decay: linear"), "shortest has no effect: no rows differ in their length alone"),
     ],
 )

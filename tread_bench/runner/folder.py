@@ -110,10 +110,8 @@ class RunFolder:
         found = sorted(os.listdir(self.root)) if self.root.is_dir() else []
         foreign = [name for name in found if name != self.stand_ins.name and not name.startswith(".")]
         if foreign:
-            raise StoreError(
-                f"--out {self.root} is not a run folder of tread-bench and contains {few(foreign, 5)}; give a new or "
-                "empty folder"
-            )
+            rule = f"is not a run folder of tread-bench and contains {few(foreign, 5)}"
+            raise StoreError(f"--out {self.root} {rule}; give a new or empty folder")
 
     def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
         """Raises OutputError where a folder that a command may write to is a link."""

@@ -46,9 +46,8 @@ def work_items(cells: Iterable[PlannedCell], plan: Plan, folder: RunFolder, opti
     records = {record.cell: record for record in folder.records({cell.id: cell.reference for cell in ordered})}
     items = []
     for cell in ordered:
-        record = records.get(cell.id)
-        kept = _kept(cell, record, folder, options)
-        state, todo = "finished", Todo.KEEP
+        # Its state, and what would be done.
+        record, state, todo = records.get(cell.id), "finished", Todo.KEEP
         if record is None:
             state, todo = "", Todo.TRAIN
             if any(folder.cell(cell.id).glob("checkpoints/step-*")):
@@ -57,24 +56,19 @@ def work_items(cells: Iterable[PlannedCell], plan: Plan, folder: RunFolder, opti
             state = "trained"
             if options.shard is None:
                 todo = Todo.FINISH
-        if kept is Kept.TRAINING:
-            todo = Todo.FINISH
-        elif kept is not None:
-            todo = Todo.TRAIN
+
+        # What it keeps where the user wants it again.
+        kept = None
+        if options.fresh:
+            kept, todo = Kept.NOTHING, Todo.TRAIN
+        elif options.retry_failed and record and record.is_trained and record.status == "failed":
+            kept, todo = Kept.TRAINING, Todo.FINISH  # its steps could not be timed
+        elif options.retry_failed and record and record.status == "failed":
+            # Where training diverged, it would do so again from a checkpoint.
+            resumes = folder.has_checkpoints(cell.id) and not record.has_diverged
+            kept, todo = Kept.CHECKPOINTS if resumes else Kept.NOTHING, Todo.TRAIN
         items.append(WorkItem(cell, state, todo, kept))
     return items
-
-
-def _kept(cell: PlannedCell, record: Record | None, folder: RunFolder, options: Options) -> Kept | None:
-    """What a cell keeps that the user wants again; None where it is not wanted again."""
-    if options.fresh:
-        return Kept.NOTHING
-    if not options.retry_failed or record is None or record.status != "failed":
-        return None
-    if record.is_trained:  # its steps could not be timed
-        return Kept.TRAINING
-    # Where training diverged, it would do so again from a checkpoint.
-    return Kept.CHECKPOINTS if folder.has_checkpoints(cell.id) and not record.has_diverged else Kept.NOTHING
 
 
 # Which learning rate is chosen for each row, by the records of its tuning cells

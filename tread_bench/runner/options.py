@@ -10,8 +10,6 @@ from typing import Literal, Protocol
 from tread_bench.core.errors import UserError
 from tread_bench.suite.plan import PlannedCell
 
-MOST = 1_000_000  # parts: more than any run has cells
-
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -26,9 +24,9 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Shard:
         """From "I/N". Raises UserError."""
-        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
-        if not match or not 1 <= int(match[1]) <= int(match[2]) <= MOST:
-            rule = f"must be I/N with 1 <= I <= N <= {MOST:,}, such as 2/4 for the second of four"
+        match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            rule = "must be I/N with 1 <= I <= N < 1,000,000, such as 2/4 for the second of four"
             raise UserError(f"--shard {text[:60]}: {rule}")
         return cls(int(match[1]), int(match[2]))
 

@@ -25,7 +25,7 @@ from tread_bench.core.stored.records import DataFile
 from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.slurm import Slurm
-from tread_bench.runner.executors.tasks import Executor, Site
+from tread_bench.runner.executors.tasks import Executor, Site, Task
 from tread_bench.runner.folder import Kept, RunFolder
 from tread_bench.runner.items import Todo, WorkItem, tunings
 from tread_bench.runner.options import Display, Options
@@ -72,11 +72,8 @@ def prepare(
     if not options.runs_here:
         display.ended("numerics")
     numerics = choices.numerics
-    if options.device == "auto" and device != "auto":
-        display.note(f"device: {device}, on which {folder.root} was started")
-    elif options.device == "auto":
-        is_gpu = numerics.device == "cuda"
-        why = "; --device cpu selects the CPU" if is_gpu else ", since no CUDA device was found"
+    if options.device == "auto":
+        why = "" if device == "auto" else f", on which {folder.root} was started"
         display.note(f"device: {numerics.device} ({numerics.device_name}){why}")
 
     # As many cells at a time as fit there, and room for what they write.
@@ -124,15 +121,13 @@ def resolve_choices(
     log = folder.root / ".numerics.log"
     log.unlink(missing_ok=True)
     arguments = (plan.suite.compute, options.device, [*data.values()], not options.runs_here)
-    task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", arguments, log)
-    end = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
+    function = "tread_bench.cell.numerics:resolve_choices"
+    end = site.end_of(Task("numerics", function, arguments, log, cpus=site.cpus, gpus=site.gpus))
     if end.failure:
-        said = log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
-        raise StoreError(end.failure.replace(f"its log: {log.name}", f"it last said: {said or 'nothing'}"))
+        raise StoreError(end.failure)
     if not log.exists():
-        raise StoreError(
-            f"{folder.root} is not the same folder on the executor's machines: give an --out that all machines share"
-        )
+        rule = "is not the same folder on the executor's machines: give an --out that all machines share"
+        raise StoreError(f"{folder.root} {rule}")
     found: Choices = end.value
 
     # They must agree with those of the run's start.

@@ -154,10 +154,9 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
 
     # The user agrees to what --fresh removes.
     folder.refuse_links(item.cell.id for item in items)
-    if options.fresh and any(item.state for item in items):
-        begun = [item for item in items if item.state]
-        lines = [f"  {folder.cell(i.cell.id)}: {i.cell.row} seed {i.cell.seed}, {i.state}" for i in begun]
-        call.agree("\n".join(["--fresh removes what these cells have:", *lines]))
+    begun = [f"  {folder.cell(i.cell.id)}: {i.cell.row} seed {i.cell.seed}, {i.state}" for i in items if i.state]
+    if options.fresh and begun:
+        call.agree("\n".join(["--fresh removes what these cells have:", *begun]))
     try:
         with folder.turn():
             # Every check that can refuse the run; then what is wanted again is forgotten, and the plan is written.
@@ -254,10 +253,7 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
             return
         named = phase if retries_left == retries else f"{phase}, lost cells again"
         display.begin(named, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
-        tasks = [
-            site.task_of_ranks(name, function, folder.root, name, folder.cell(name) / "log", reports=True)
-            for name in left
-        ]
+        tasks = [site.task_of_ranks(cell_id, function, folder, cell_id, reports=True) for cell_id in left]
         with closing(site.executor(tasks)) as events:
             for event in events:
                 check_there(folder.root)

@@ -58,11 +58,10 @@ def _time_row(
     example: PlannedCell, requested: TimingRequest, folder: RunFolder, site: Site, display: Display
 ) -> RowTiming | str:
     """What the seeds of a row share, measured on one of its cells, each in a process of its own, and kept."""
-    key, log = example.row_key, folder.cell(example.id) / "log"
-    ends = []
+    key, ends = example.row_key, []
     for function in ("tread_bench.cell.speed:measure_speed", "tread_bench.cell.speed:measure_memory"):
         display.started(key)
-        ended = site.end_of(site.task_of_ranks(key, function, folder.root, example.id, log, reports=False))
+        ended = site.end_of(site.task_of_ranks(key, function, folder, example.id, reports=False))
         if ended.failure:
             display.ended(key, ended.failure)
             return f"measuring speed and memory: {ended.failure}"

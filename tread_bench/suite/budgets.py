@@ -8,10 +8,10 @@ from typing import Any
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import BUDGET_TOLERANCE, Budget
 from tread_bench.core.numbers.costs import iterations_within, training_macs
-from tread_bench.core.problems import Loc, Problem, dotted, shortened
+from tread_bench.core.problems import Loc, Problem, SuiteError, dotted, refuse, shortened
 from tread_bench.suite.merge import Draft, DraftRow
 
-SAME = ("data", "objective", "sampling", "metrics")  # must be equal, so that only the cost of training is compared
+SAME = ("data", "objective", "sampling", "metrics")
 # Settings of metrics that do not affect the figures at equal cost: when they are taken, and what is measured apart.
 _MEASURED_APART = {"at", "routed_rates", "routed_blocks", "similarity_samples", "similarity_times"}
 _FOLLOW = {("training", "iterations"): "they follow from", ("metrics", "at"): "it follows from"}
@@ -33,25 +33,37 @@ def need(row: DraftRow) -> int:
     return STARTS * gives(values, "start") + HAS_BUDGET * gives(values, "budget")
 
 
-def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator[Problem]:
-    """Problems of a row, as written, that would make it incomparable with the row that its budget names."""
+def to_budget(cell: Cell, draft: Draft, name: str, written: Cell, other: Cell) -> Cell:
+    """Return the cell, as written, with the length at which it costs what the row `name` does, which is `other`.
+
+    Raises:
+        SuiteError: it gives its length as well, is not comparable with that row, or no length is near enough.
+    """
+    # What follows from its budget, and which it gives itself; what it shares with others has no effect.
+    problems = []
+    for path, rule in _FOLLOW.items():
+        if draft.origins.get(path, ("base",))[0] == "rows":
+            message = f"{dotted(path)} has no effect: {rule} training.budget; remove one of the two"
+            problems.append(Problem(message, path, at_key=True))
+
+    # What must be equal, so that only the cost of training is compared.
     for part in SAME:
-        mine, theirs = (getattr(one, part).model_dump(mode="json", exclude=_MEASURED_APART) for one in (cell, other))
+        mine, theirs = (getattr(one, part).model_dump(mode="json", exclude=_MEASURED_APART) for one in (cell, written))
         differing = sorted(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
         for key in ["name"] if "name" in differing else differing:
             loc = (part, key)
-            written = f"{dotted(loc)} {shortened(mine.get(key))}"
-            message = f"{written}: row {name!r}, which the budget names, has {shortened(theirs.get(key))}; set the same"
-            yield Problem(message, draft.latest(loc, NAMED))
+            stated = f"{dotted(loc)} {shortened(mine.get(key))}"
+            message = f"{stated}: row {name!r}, which the budget names, has {shortened(theirs.get(key))}; set the same"
+            problems.append(Problem(message, draft.latest(loc, NAMED)))
+    refuse(problems)
 
-
-def given_as_well(draft: Draft) -> Iterator[Problem]:
-    """Problems of a row that itself gives what follows from its budget; what it shares with others has no effect."""
-    for path, rule in _FOLLOW.items():
-        if draft.origins.get(path, ("base",))[0] == "rows":
-            yield Problem(
-                f"{dotted(path)} has no effect: {rule} training.budget; remove one of the two", path, at_key=True
-            )
+    cell, ratio = fitted(cell, name, written, other)
+    if abs(ratio - 1) > BUDGET_TOLERANCE:
+        own = f"{cell.training.iterations} iterations, the nearest number, cost {ratio:.3g} x"
+        named = f"what the {other.training.iterations} of row {name!r} cost"
+        rule = f"the two may differ by {BUDGET_TOLERANCE:.0%}; train row {name!r} for more iterations"
+        raise SuiteError([Problem(f"training.budget: {own} {named}, and {rule}", NAMED)])
+    return cell
 
 
 def fitted(cell: Cell, name: str, written: Cell, other: Cell) -> tuple[Cell, float]:
@@ -78,13 +90,3 @@ def other_start(cell: Cell, draft: Draft, other: Cell) -> Iterator[Problem]:
     if cell.training.start != other.training.start and budget is not None:
         named = f"row {budget.macs_of!r}, which the budget names, starts from other weights"
         yield Problem(f"training.start: {named}; set the same", draft.latest(("training", "start"), NAMED))
-
-
-def too_far(cell: Cell, ratio: float, other: Cell) -> Iterator[Problem]:
-    """The problem of a row whose nearest number of iterations is not near enough to its budget."""
-    budget = cell.training.budget
-    if abs(ratio - 1) > BUDGET_TOLERANCE and budget is not None:
-        own = f"{cell.training.iterations} iterations, the nearest number, cost {ratio:.3g} x"
-        named = f"what the {other.training.iterations} of row {budget.macs_of!r} cost"
-        rule = f"the two may differ by {BUDGET_TOLERANCE:.0%}; train row {budget.macs_of!r} for more iterations"
-        yield Problem(f"training.budget: {own} {named}, and {rule}", NAMED)

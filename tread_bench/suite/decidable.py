@@ -31,9 +31,8 @@ def obstacles(plan: Plan) -> list[Problem]:
         rule = "one seed has no interval, so nothing can be tested; give 2 or more, better 5"
         found.append(Problem(rule, ("seeds",)))
     if not any(row.cell.generates for row in trained):
-        found.append(
-            Problem("no row has an FID, by which routes are compared; set it to true", ("metrics", "generate"))
-        )
+        rule = "no row has an FID, by which routes are compared; set it to true"
+        found.append(Problem(rule, ("metrics", "generate")))
     if not plan.suite.timing.pairs:
         found.append(Problem("no step is timed, so nothing is tested at equal time; time 20", ("timing", "pairs")))
     return [*found, *_without_comparison(plan, trained)]

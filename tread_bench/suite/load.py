@@ -16,17 +16,7 @@ from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import (
-    Loc,
-    Place,
-    Places,
-    Problem,
-    SuiteError,
-    at,
-    dotted,
-    shortened,
-    validation_problems,
-)
+from tread_bench.core.problems import Place, Places, Problem, SuiteError, at, dotted, shortened, validation_problems
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.merge import LAYERS
 from tread_bench.suite.plan import Plan, expand
@@ -195,12 +185,12 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
         value = absolute_value(path, read_value(text, place.source), roots)
     except SuiteError as error:
         return [replace(problem, loc=(), place=place) for problem in error.problems]
-    loc: Loc = path if path[0] in Suite.model_fields else ("overrides", dotted(path))
+    loc = path if path[0] in Suite.model_fields else ("overrides", dotted(path))
     for part in loc[:-1]:
-        if not isinstance(data.get(str(part)), dict):
-            data[str(part)] = {}
-        data = data[str(part)]
-    data[str(loc[-1])] = value
+        if not isinstance(data.get(part), dict):
+            data[part] = {}
+        data = data[part]
+    data[loc[-1]] = value
     places.replace(loc, place)
     return []
 

@@ -22,7 +22,6 @@ CHOICES = ("backbone", "data", "method", "objective", "sampling.guidance")
 
 
 Combination = dict[str, tuple[Any, Loc]]  # dotted key -> its value and the location that wrote it
-Labelled = list[tuple[str, Combination]]
 
 
 @dataclass
@@ -189,7 +188,7 @@ def _matrix(written: object, loc: Loc, problems: list[Problem]) -> Matrix | None
         return None
 
 
-def _combinations(matrix: Matrix, at: Loc) -> Labelled:
+def _combinations(matrix: Matrix, at: Loc) -> list[tuple[str, Combination]]:
     """The labelled combinations of a matrix written at `at`."""
     # Those of its axes.
     spots = []

@@ -231,7 +231,7 @@ def expand(suite: Suite, files: Files | None = None) -> Plan:
         try:
             rows[place] = _Row.of(draft.name, resolver.resolve(draft), suite)
         except SuiteError as error:
-            problems += error.problems
+            problems += draft.draft.moved(error.problems)
 
     # Check the rows against each other, in the suite's order: some would train the same cells again, or share a name.
     ordered = tuple(rows[place] for place in sorted(rows))

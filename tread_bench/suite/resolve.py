@@ -23,18 +23,9 @@ from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.describe.routes import ResolvedRoute, Route, format_routes
 from tread_bench.core.describe.selectors import selectors
-from tread_bench.core.problems import (
-    Problem,
-    SuiteError,
-    all_problems,
-    at,
-    dotted,
-    refuse,
-    shortened,
-    validation_problems,
-)
+from tread_bench.core.problems import Problem, SuiteError, all_problems, at, dotted, refuse, validation_problems
 from tread_bench.core.stored.documents import Reads
-from tread_bench.suite.budgets import contradictions, fitted, given_as_well, gives, other_start, too_far
+from tread_bench.suite.budgets import gives, other_start, to_budget
 from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
@@ -87,13 +78,7 @@ class Resolver:
         self._resolve_routes = cache(_resolve_routes)
 
     def resolve(self, row: DraftRow) -> Resolved:
-        """Return the resolved cell. Raises SuiteError: its first part that is wrong, with locations in the suite."""
-        try:
-            return self._resolved(row)
-        except SuiteError as error:
-            raise SuiteError(row.draft.moved(error.problems)) from None
-
-    def _resolved(self, row: DraftRow) -> Resolved:
+        """Return the resolved cell. Raises SuiteError: its first part that is wrong, with locations in the cell."""
         # Its keys, and parts that concern no backbone.
         draft, reference = row.draft, None
         written = cell = _validated(draft.values)
@@ -119,13 +104,10 @@ class Resolver:
 
         # How long it trains.
         if cell.training.budget is not None and trains_itself:
-            refuse(given_as_well(draft))
             other = self.sources.of_budget(cell.training.budget, row)
             assert other.written is not None
-            refuse(contradictions(cell, draft, other.written, other.row))
-            cell, ratio = fitted(cell, other.row, other.written, other.cell)
-            reference = other.cell
-            refuse([*too_far(cell, ratio, reference), *_length_problems(cell, draft), *unreached(cell, draft)])
+            cell, reference = to_budget(cell, draft, other.row, other.written, other.cell), other.cell
+            refuse([*_length_problems(cell, draft), *unreached(cell, draft)])
 
         # Resolve what is relative: blocks of routes, iterations.
         last = cell.training.iterations
@@ -215,7 +197,7 @@ def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family,
     for key, value in spec:
         if isinstance(value, int | float) and value > MAX_NUMBER:
             with at("backbone", key):
-                raise ValueError(f"backbone.{key} {shortened(value)}: must be at most {MAX_NUMBER}")
+                raise ValueError(f"backbone.{key} {value}: must be at most {MAX_NUMBER}")
     if family.num_blocks(spec) > MAX_BLOCKS:
         with at("backbone", "depth"):
             raise ValueError(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower")
@@ -257,7 +239,7 @@ def _problems_of_parts(cell: Cell, draft: Draft, highest_seed: int) -> Iterator[
     if not all(low <= time <= high for time in times):
         rule = f"those of objective {name} lie in {low:g}..{high:g}; leave the key out for its own"
         loc = draft.latest(("metrics", "similarity_times"), ("objective", "name"))
-        yield Problem(f"metrics.similarity_times {shortened(list(times))}: {rule}", loc)
+        yield Problem(f"metrics.similarity_times {list(times)}: {rule}", loc)
     for key, message in misfits(cell.sampling, cell.objective):
         yield Problem(message, draft.latest(("sampling", key), ("objective", "name")))
     if cell.seed_group and highest_seed >= SEEDS_PER_GROUP:

@@ -90,15 +90,29 @@ class Sources:
 
     def find(self, row: str, by: DraftRow, run: str | None) -> Source:
         """Return the row that another one names; with a matrix, that of the same combination. Raises ValueError."""
-        if run is not None:
-            if (run, row) not in self._others:
-                self._others[run, row] = _in_other_run(run, row, self.seeds)
-            return self._others[run, row]
-        for name in by.meant(row):
-            if name in self.rows and self.rows[name].cell.trains:
-                return self.rows[name]
-        trained = [source.row for source in self.rows.values() if source.cell.trains]
-        raise ValueError(unknown("trained row", row, trained))
+        # A row of this run.
+        if run is None:
+            for name in by.meant(row):
+                if name in self.rows and self.rows[name].cell.trains:
+                    return self.rows[name]
+            raise ValueError(unknown("trained row", row, [name for name, one in self.rows.items() if one.cell.trains]))
+
+        # A row of another run, with a cell of every seed.
+        if (run, row) not in self._others:
+            try:
+                trained: list[CellRequest] = named("tread_bench.runner.folder:trained_cells")(Path(run))
+            except UserError as error:
+                raise ValueError(str(error)) from None
+            found = {paired_seed(request): request for request in trained if request.row == row}
+            if not found:
+                raise ValueError(f"{run}: {unknown('trained row', row, {request.row for request in trained})}")
+            if missing := [str(seed) for seed in self.seeds if seed not in found]:
+                raise ValueError(f"{run}: row {row!r} has no cell of seed {', '.join(missing)}; set seeds")
+            cells = {seed: request.cell for seed, request in found.items()}
+            first = found[self.seeds[0]]
+            history = (first.cell.rpartition("-")[2],)
+            self._others[run, row] = Source(row, first.configuration, run, cells, history=history)
+        return self._others[run, row]
 
     def of_budget(self, budget: Budget, by: DraftRow) -> Source:
         """Return the row that a row's budget names.
@@ -117,21 +131,6 @@ class Sources:
         able = filter(is_able, self.drafts)
         rule = "rows that train for iterations of their own, from the same start"
         raise SuiteError([Problem(f"{unknown('trained row', budget.macs_of, able)} ({rule})", NAMED)])
-
-
-def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
-    try:
-        trained: list[CellRequest] = named("tread_bench.runner.folder:trained_cells")(Path(run))
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    found = {paired_seed(request): request for request in trained if request.row == row}
-    if not found:
-        raise ValueError(f"{run}: {unknown('trained row', row, {request.row for request in trained})}")
-    if missing := [seed for seed in seeds if seed not in found]:
-        raise ValueError(f"{run}: row {row!r} has no cell of seed {', '.join(map(str, missing))}; set seeds")
-    cells = {seed: request.cell for seed, request in found.items()}
-    first = found[seeds[0]]
-    return Source(row, first.configuration, run, cells, history=(first.cell.rpartition("-")[2],))
 
 
 def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
@@ -234,8 +233,6 @@ def guiding(cell: Cell, evaluated: Weights, weak: Source) -> Weights:
     if (weak.cell.data, weak.cell.objective) != (cell.data, cell.objective):
         raise ValueError(f"sampling.guidance.row {weak.row!r} was trained on other data or for another objective")
     if weak.row == evaluated.source.row and iteration >= evaluated.iteration:
-        message = (
-            f"sampling.guidance.snapshot {iteration}: must come before the evaluated iteration, {evaluated.iteration}"
-        )
-        raise ValueError(message)
+        rule = f"must come before the evaluated iteration, {evaluated.iteration}"
+        raise ValueError(f"sampling.guidance.snapshot {iteration}: {rule}")
     return Weights(weak, iteration)

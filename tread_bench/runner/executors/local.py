@@ -70,7 +70,8 @@ class Local:
             slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
             gpus = len(slices) or numerics.device_count
             return Local(self.workers or gpus or 1, gpus)
-        return Local(self.workers or _cpus() // (processes * numerics.threads) or 1, gpus=0)
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return Local(self.workers or cpus // (processes * numerics.threads) or 1, gpus=0)
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         names = _named_gpus()[: self.gpus] or [str(number) for number in range(self.gpus or 0)]
@@ -85,9 +86,8 @@ class Local:
             raise UserError(f"{asked} and this machine has {len(names)}; request fewer")
         most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if 0 <= most_files < FILES:
-            raise UserError(
-                f"a run needs {FILES} open files, and may open {most_files} here: raise the limit with `ulimit -n`"
-            )
+            rule = f"a run needs {FILES} open files, and may open {most_files} here"
+            raise UserError(f"{rule}: raise the limit with `ulimit -n`")
 
         waiting = deque(tasks)
         running: dict[int, _Running] = {}  # by their process's sentinel
@@ -186,10 +186,6 @@ def _no_script() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = script
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _named_gpus() -> list[str]:

@@ -50,28 +50,22 @@ class _Cluster:
         self.ray = ray
         self.remote = ray.remote(max_retries=0, max_calls=0)(end_here)  # a worker serves task after task
 
-    def submit(self, tasks: Sequence[Task]) -> Iterator[_Submitted]:
+    def submit(self, tasks: Sequence[Task]) -> Iterator[tuple[str, Any, Future[Ended]]]:
         for task in tasks:
             placed = self.remote.options(num_cpus=task.cpus, num_gpus=task.gpus, name=task.key)
             reference = placed.remote(task)
-            yield _Submitted(task.key, reference, reference.future())
+            yield task.key, reference, reference.future()
 
-    def ended(self, handle: _Submitted) -> Ended | None:
-        if not handle.future.done():
+    def ended(self, handle: tuple[str, Any, Future[Ended]]) -> Ended | None:
+        key, _, future = handle
+        if not future.done():
             return None
-        error = handle.future.exception()
-        return handle.future.result() if error is None else _without_word(handle.key, error, self.ray.exceptions)
+        error = future.exception()
+        return future.result() if error is None else _without_word(key, error, self.ray.exceptions)
 
-    def cancel(self, handles: Sequence[_Submitted]) -> None:
-        for handle in handles:
-            self.ray.cancel(handle.reference, force=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Submitted:
-    key: str
-    reference: Any
-    future: Future[Ended]
+    def cancel(self, handles: Sequence[tuple[str, Any, Future[Ended]]]) -> None:
+        for _, reference, _ in handles:
+            self.ray.cancel(reference, force=True)
 
 
 def _connected() -> Any:

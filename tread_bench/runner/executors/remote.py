@@ -27,11 +27,9 @@ class Scheduler(Protocol):
 
     def submit(self, tasks: Sequence[Task]) -> Iterator[Any]:
         """Their handles in order, each as soon as the task is submitted."""
-        ...
 
     def ended(self, handle: Any) -> Ended | None:
         """Return its end, or None while it waits or runs."""
-        ...
 
     def cancel(self, handles: Sequence[Any]) -> None: ...
 

@@ -8,7 +8,7 @@ import platform
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from tread_bench.core.config.compute import Limits
 from tread_bench.core.errors import LostError, UserError, failure_text, is_of_disk
 from tread_bench.core.stored.files import open_plain
-from tread_bench.runner.folder import check_there
+from tread_bench.runner.folder import RunFolder, check_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,6 @@ class Executor(Protocol):
     @property
     def at_once(self) -> int | None:
         """The most tasks that run at a time; None: as many as a cluster has room for."""
-        ...
 
     def may_have_gpus(self) -> bool:
         """Return whether a task that requests GPUs may get some, as far as is known here.
@@ -90,14 +89,12 @@ class Executor(Protocol):
         Raises:
             UserError: there is no such cluster.
         """
-        ...
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Start tasks in their order as room becomes free, and yield what happens until all have ended.
 
         Leaving the iterator ends what is still running.
         """
-        ...
 
 
 def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
@@ -119,17 +116,12 @@ class Site:
     cpus: int
     gpus: int
 
-    def task(self, key: str, function: str, arguments: tuple[Any, ...], log: Path) -> Task:
-        """Return a task of one process."""
-        minutes = self.limits.cell_minutes
-        limit_s = None if minutes is None else minutes * 60
-        return Task(key, function, arguments, log, limit_s=limit_s, cpus=self.cpus, gpus=self.gpus)
-
-    def task_of_ranks(self, key: str, function: str, root: Path, cell_id: str, log: Path, reports: bool) -> Task:
+    def task_of_ranks(self, key: str, function: str, folder: RunFolder, cell_id: str, reports: bool) -> Task:
         """Return a task that calls the function with the run folder, a cell's id and the number of its processes."""
-        ranks = self.limits.processes_per_cell
-        task = self.task(key, function, (root, cell_id, ranks), log)
-        return replace(task, reports=reports, processes=ranks, cpus=ranks * self.cpus, gpus=ranks * self.gpus)
+        ranks, minutes = self.limits.processes_per_cell, self.limits.cell_minutes
+        limit_s = None if minutes is None else minutes * 60
+        arguments, log = (folder.root, cell_id, ranks), folder.cell(cell_id) / "log"
+        return Task(key, function, arguments, log, reports, limit_s, ranks, ranks * self.cpus, ranks * self.gpus)
 
     def end_of(self, task: Task) -> Ended:
         """Return the end of a task. Raises StoreError where its folder is gone, OSError where its disk cannot be
