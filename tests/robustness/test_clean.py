@@ -42,14 +42,7 @@ def clean(root: Path) -> str:
 
 
 def test_nothing_behind_a_link_is_removed(folder, mine):
-    links = (
-        "cells/evil",
-        "cells/done/checkpoints/more",
-        "cells/done/more",
-        "cells/none/inside",
-        "figures",
-        "elsewhere",
-    )
+    links = ("cells/evil", "cells/done/checkpoints/more", "cells/done/more", "cells/none/inside", "figures", "more")
     for link in links:
         (folder.root / link).parent.mkdir(parents=True, exist_ok=True)
         (folder.root / link).symlink_to(mine, target_is_directory=True)

@@ -59,7 +59,11 @@ def no_space(monkeypatch):
     monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(1, 1, 0))
 
 
-REFUSALS = {"no CUDA": Executor(refusal="--device cuda: torch sees no CUDA device here"), "no space": Executor()}
+REFUSALS = {
+    "no CUDA": Executor(refusal="--device cuda: torch sees no CUDA device here"),
+    "no space": Executor(),
+    "numerics": Executor(cpu_capability="NEON"),
+}
 
 
 @pytest.mark.parametrize("asked", [{"fresh": True}, {"retry_failed": True}], ids=str)
@@ -68,19 +72,13 @@ def test_a_run_that_is_refused_has_forgotten_nothing(folder, there, monkeypatch,
     there(REFUSALS[refusal])
     if refusal == "no space":
         no_space(monkeypatch)
+    if refusal == "numerics" and "fresh" in asked:
+        pytest.skip("a run that starts afresh may have others")
     before = tree(folder.root.parent)
     with pytest.raises(UserError):
         run(folder.root, **asked)
     changed = dict(tree(folder.root.parent).items() ^ before.items())
     assert {Path(name).name for name in changed} <= EVERY_RUN_MAKES
-
-
-def test_other_numerics_refuse_before_failed_cells_are_forgotten(folder, there):
-    there(Executor(cpu_capability="NEON"))
-    before = tree(folder.root / "cells")
-    with pytest.raises(UserError, match="NEON"):
-        run(folder.root, retry_failed=True)
-    assert tree(folder.root / "cells") == before
 
 
 @pytest.mark.parametrize("asked", [{"fresh": True}, {"retry_failed": True}], ids=str)

@@ -29,36 +29,27 @@ def mine(tmp_path) -> Path:
     return mark(tmp_path / "mine")
 
 
-# What nobody writes over
+# What nobody writes over: a path, and a folder of somebody else
 
 
-def link(path: Path, mine: Path) -> None:
-    path.symlink_to(mine / "notes.txt")
+LINKS = {
+    "link": lambda path, mine: path.symlink_to(mine / "notes.txt"),
+    "dangling": lambda path, mine: path.symlink_to(mine / "later"),
+    "pipe": lambda path, mine: os.mkfifo(path),
+}
+NO_FILE = {**LINKS, "folder": lambda path, mine: path.mkdir()}
+NO_FOLDER = {
+    **LINKS,
+    "text": lambda path, mine: path.write_text("mine"),
+    "notes": lambda path, mine: put(path / "notes.txt", "mine"),
+    "marker": lambda path, mine: put(path / MARKER, "mine"),
+}
 
 
-def dangling(path: Path, mine: Path) -> None:
-    path.symlink_to(mine / "later")
-
-
-def pipe(path: Path, mine: Path) -> None:
-    os.mkfifo(path)
-
-
-def folder(path: Path, mine: Path) -> None:
-    path.mkdir()
-
-
-def text(path: Path, mine: Path) -> None:
-    path.write_text("mine")
-
-
-THERE = (link, dangling, pipe, folder)
-
-
-@pytest.mark.parametrize("there", THERE)
+@pytest.mark.parametrize("there", NO_FILE)
 def test_a_writer_replaces_plain_files_only_and_where_it_may(tmp_path, mine, there):
     path = tmp_path / "out"
-    there(path, mine)
+    NO_FILE[there](path, mine)
     before = tree(tmp_path)
     for overwrite in (False, True):
         with pytest.raises(OutputError):
@@ -93,10 +84,10 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("there", THERE)
+@pytest.mark.parametrize("there", NO_FILE)
 @pytest.mark.parametrize("command", FILES)
 def test_a_command_refuses_a_file_that_is_there_before_any_work(tmp_path, mine, command, there):
-    there(tmp_path / "out", mine)
+    NO_FILE[there](tmp_path / "out", mine)
     before = tree(tmp_path)
     for overwrite in (False, True):
         with pytest.raises(OutputError, match=rf"^{command.split()[1]} .*out (exists|cannot be written)"):
@@ -158,18 +149,10 @@ def test_no_other_folder_is_made_in_a_run(tmp_path, run, command, place):
     assert tree(tmp_path) == before
 
 
-def notes(path: Path, mine: Path) -> None:
-    put(path / "notes.txt", "mine")
-
-
-def marker(path: Path, mine: Path) -> None:
-    put(path / MARKER, "mine")
-
-
-@pytest.mark.parametrize("there", [link, dangling, pipe, text, notes, marker])
+@pytest.mark.parametrize("there", NO_FOLDER)
 @pytest.mark.parametrize("command", FOLDERS)
 def test_what_is_no_folder_or_one_of_others_is_refused_and_left(tmp_path, mine, command, there):
-    there(tmp_path / "out", mine)
+    NO_FOLDER[there](tmp_path / "out", mine)
     before = tree(tmp_path)
     with pytest.raises(OutputError, match=r"is a link to|cannot be a folder|out (contains|holds the output of `mine`)"):
         FOLDERS[command](tmp_path / "out")

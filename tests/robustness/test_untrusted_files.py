@@ -119,18 +119,6 @@ def test_a_file_that_hides_a_pickle_runs_nothing(tmp_path, trap, reader):
     assert found is None or trap is safetensors_with_a_pickle
 
 
-def test_the_traps_are_armed(tmp_path):
-    for trap in (torch_zip, raw_pickle):
-        path, marker = tmp_path / trap.__name__, tmp_path / f"{trap.__name__} sprung"
-        trap(path, Trap(marker))
-        torch.load(path, weights_only=False) if trap is not raw_pickle else pickle.loads(path.read_bytes())
-        assert marker.is_dir()
-    yaml_tags(tmp_path / "tags", Trap(tmp_path / "by yaml"))
-    with pytest.raises(FileExistsError):  # both of its tags are sprung
-        yaml.unsafe_load((tmp_path / "tags").read_text())
-    assert (tmp_path / "by yaml").is_dir()
-
-
 WATCH = """\
 import os, sys
 def watch(event, arguments):

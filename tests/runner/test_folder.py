@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import put
+from tread_bench.core.stored import files
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.records import SCHEMA_VERSION
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
@@ -74,6 +75,18 @@ def test_a_damaged_record_is_one_error_that_names_the_file(folder, content):
     put(path, content)
     with pytest.raises(StoreError, match=str(path)):
         folder.record(CELL)
+
+
+@pytest.mark.parametrize(("number", "reason"), [(13, "Permission denied"), (5, "Input/output error")])
+def test_a_file_that_the_system_does_not_hand_out_is_not_called_damaged(tmp_path, monkeypatch, number, reason):
+    def refuse(path, *arguments, **options):
+        raise OSError(number, os.strerror(number), str(path))
+
+    (tmp_path / "cells" / "a").mkdir(parents=True)
+    (tmp_path / "cells" / "a" / "record.json").write_text("{}")
+    monkeypatch.setattr(files, "read_file", refuse)
+    with pytest.raises(StoreError, match=rf"record.json cannot be read \({reason}\); make it readable$"):
+        RunFolder(tmp_path).record("a")
 
 
 def test_a_document_with_a_wrong_part_or_without_one_is_refused(folder):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from pandas import read_csv
 
-from tests.command_line import tread_bench
 from tests.toy_suite import finished_run, write_suite
 from tread_bench.core.numbers.costs import cell_cost, expected_work
 from tread_bench.core.problems import SuiteError
@@ -56,13 +54,6 @@ def test_a_cell_has_costs_speed_and_memory_and_nothing_else(suite, finished):
     table = read_csv(finished / "results.csv")
     assert (table.speedup > 0).all() and table.fid.isna().all() and table.iteration.isna().all()
     assert "Nothing was trained or evaluated" in (finished / "index.html").read_text()
-
-
-def test_the_same_command_has_nothing_to_do(suite, finished):
-    again = tread_bench("run", suite, "--out", finished)
-    assert again.returncode == 0 and "nothing to do" in again.stdout
-    status = json.loads(tread_bench("status", finished, "--json").stdout)
-    assert status["counts"] == {"done": 2}
 
 
 def test_neither_work_nor_weights_are_planned_nor_trained_by_a_smoke_run(suite):

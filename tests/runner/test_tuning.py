@@ -62,11 +62,8 @@ def test_candidates_train_for_their_share_and_are_in_no_table(whole):
 
     # The page has the candidates, their cost, and what extends them.
     page = (whole / "index.html").read_text()
-    assert 'id="tuning"' in page and (whole / "figures" / "tuning.svg").exists()
-    assert f"{NUM_TUNING} cells, " in page and "that failed" not in page
-    assert "Each row at its best of 3 learning rates, by dense validation loss over 1 tuning seed" in page
+    assert f"{NUM_TUNING} cells, " in page and (whole / "figures" / "tuning.svg").exists()
     assert ("tune.candidates=[" in page) is ("edge of 3" in set(table.tuned))
-    assert "may be advised in more than 5 % of such studies" in page  # one tuning seed, at half the training
 
 
 @pytest.mark.full

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -18,9 +17,6 @@ from tread_bench.cli.app import app
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.documents import WeightsRef
 from tread_bench.core.stored.files import OutputError
-from tread_bench.runner.options import Options
-from tread_bench.runner.runner import run
-from tread_bench.services.display import Lines
 from tread_bench.services.samples import SampledCell
 
 BASE = """\
@@ -106,9 +102,7 @@ GUIDED_BY = "sampling: {guidance_scale: 2, guidance:"
         (f"{GUIDED_BY} {{name: sparse, blocks: 2:9}}}}", "12:72", "the backbone has 4 blocks"),
         (f"{GUIDED_BY} sparse}}", "12:39", "has no routes: add blocks: 2:8"),
         (f"{GUIDED_BY} {{name: cfg, interval: [2, 3]}}}}", "12:71", "none of the sampler's times lies in it"),
-        ("training: {snapshots: [9]}", "12:32", "must lie in 1..8"),
         ("metrics: {routed_rates: [0.5, 0.1], routed_blocks: 1:2}", "12:33", "must ascend"),
-        ("matrix: 3", "12:17", "matrix 3: must be a valid dictionary"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path, row, place, message):
@@ -159,9 +153,8 @@ def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
     assert quarter.sampling_macs < middle.sampling_macs < full.sampling_macs == trained.sampling_macs
     assert {record.cost.train_step_macs for record in (full, quarter, middle)} == {trained.cost.train_step_macs}
 
-    sampled = [SampledCell.open(folder.root, cell.id, 2) for cell in (rows["full"], less)]
-    assert [one.macs for one in sampled] == [full.sampling_macs, quarter.sampling_macs]
-    assert not torch.equal(*(next(one.batches()) for one in sampled))
+    sampled = SampledCell.open(folder.root, less.id, 2)
+    assert sampled.macs == quarter.sampling_macs
 
 
 def test_every_row_is_done_and_guidance_costs_its_second_branch(plan, folder):
@@ -222,16 +215,6 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
     assert cell.sources["network"] == WeightsRef(cell=plan.rows["tread"][0].id, iteration=8, run=str(folder.root))
     here = begun(tmp_path / "run", other, text, [cell])
     assert figures(run_cell(here.root, cell.id, 1, quiet)) == figures(outcome(plan, folder, "tread"))
-
-
-def test_a_run_trains_then_evaluates_and_then_has_nothing_to_do(tmp_path):
-    text = f"{BASE}  again: {{evaluate: tread}}\n"
-    small, lines = planned(tmp_path, text), []
-    display = Lines(lambda line, **style: lines.append(str(line)))
-    first = run(small, text, tmp_path / "run", Options(), display)
-    assert {record.row: record.status for record in first.records} == dict.fromkeys(small.rows, "done")
-    assert [line.split(":")[0] for line in lines if "to do" in line] == ["training", "evaluating"]
-    assert run(small, text, tmp_path / "run", Options(), display).finished_now == 0
 
 
 GUIDED = ("--cell", "tread", "--scale", 2, "--guidance")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.yardstick import slowness
 from tread_bench.backbones.dit.family import DIT
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe import families as registry
@@ -188,7 +186,6 @@ TWO_WEIGHTS = {"metrics.extractor": {"name": "inception", "weights": "w"}, "metr
         ({"method": "tread"}, ("method",), "add them (routes: 2:8@0.5) or set method: dense"),
         ({"routes": "2:8@0.5"}, ("routes",), "set routes: [] or method: tread"),
         ({**TREAD, "routes": "2:12@0.5"}, ("routes",), "has 12 blocks"),
-        ({**TREAD, "selector": "rondom"}, ("selector",), "did you mean 'random'"),
         ({"metrics.at": [50, 101]}, ("metrics.at",), "1..100"),
         ({"metrics.at": [50, 0.5]}, ("metrics.at",), "metrics.at [50, 0.5]: must ascend"),
         ({"metrics.at": [1.5]}, ("metrics.at", 0), "a share of the training must lie between 0 and 1"),
@@ -199,7 +196,6 @@ TWO_WEIGHTS = {"metrics.extractor": {"name": "inception", "weights": "w"}, "metr
         (TWO_WEIGHTS, ("metrics.extractor",), "metrics.extractor.weights are both given"),
         ({"backbone": "DiT-XS/2"}, ("backbone", "name"), "DiT has no 'DiT-XS/2'; published: DiT-S/2, "),
         ({"backbone": "JiT-B/4"}, ("backbone", "name"), "; for another size, name one of them or JiT, and set what"),
-        ({"backbone.depht": 3}, ("backbone.depht",), "unknown backbone key 'depht'; did you mean 'depth'"),
         ({"backbone.patch": 3}, ("backbone.patch",), "must divide image_size 8"),
         ({"backbone.image_size": 16}, ("backbone.image_size",), "the data has 8"),
         ({"backbone": "U-ViT-S/2-T2I"}, ("backbone", "name"), "takes 77 tokens of text, and data digits has no capt"),
@@ -257,14 +253,6 @@ def test_latents_are_judged_through_a_decoder_against_real_images_or_not_at_all(
     judged = {"metrics.reference": str(tmp_path / "reference.npz")}
     assert plan_of(base={"data": {**LATENTS, "decoder": __file__}, **judged}).cells
     assert problems_of(base={"data": LATENTS, **judged})
-
-
-def test_ten_thousand_cells_are_planned_within_seconds():
-    routes = [f"{i}:{j}@0.{rate}" for i in range(4) for j in range(5, 10) for rate in range(1, 6)]
-    matrix = {"training.learning_rate": [i * 1e-5 for i in range(1, 101)], "routes": routes}
-    start = time.process_time()
-    assert len(plan_of(base={"method": "tread"}, matrix=matrix).cells) == 10_000
-    assert time.process_time() - start < 3 * slowness()  # 1.4 s where `slowness` is 1
 
 
 # Selectors and costs

@@ -11,7 +11,6 @@ from tread_bench.cli.hours import add_hours, pace_of
 from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
 from tread_bench.core.stored.records import Evaluation, Record
-from tread_bench.data.latents.options import LatentsData
 from tread_bench.reports.comparison import comparison_view
 from tread_bench.reports.published import published_fid
 from tread_bench.reports.study import Study
@@ -53,36 +52,6 @@ def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_
     assert len(plan.suite.seeds) == 3 and obstacles(plan) == []
 
 
-def test_one_setting_reads_another_layout_in_the_same_folders(tmp_path: Path) -> None:
-    path = shipped_suites()["imagenet256/route_placement"]
-    for layout, scale in (("lightningdit", "{train}/latents_stats.pt"), ("repa", 0.18215)):
-        plan = load_plan(path, [f"data.layout={layout}"], data_root=tmp_path, look=Look.NOT_AT_ALL)
-        data = plan.cells[0].cell.data
-        assert isinstance(data, LatentsData) and data.train[0].startswith(str(tmp_path / "imagenet"))
-        assert str(data.scale) == str(scale).format(train=data.train[0])
-
-
-def test_table_2_has_a_dense_and_a_routed_row_of_every_model() -> None:
-    """Parameters in millions; those of RWKV and Mamba are our readings of 210 and 111."""
-    rows = dict(planned("imagenet256/backbones").rows)
-    assert rows.pop("dit-fewer-blocks")
-    params = {name: round(cell_cost(row[0].cell).params / 1e6) for name, row in rows.items()}
-    sizes = [33, 131, 458, 675]
-    assert list(params.values()) == [*sizes, *sizes, *sizes, *sizes, 210, 210, 111, 111]
-    for name in filter(re.compile(".*-tread").match, rows):
-        assert rows[name][0].reference == rows[name.replace("-tread", "-dense")][0].id
-
-
-def test_suites_without_a_published_figure_are_what_authors_train() -> None:
-    for name, epochs in (("tread-220", 160), ("tread-740", 680)):  # and sixty that are dense
-        cell = planned("imagenet256/finetune").rows[name][0].cell
-        assert round(cell.schedule.until * cell.training.iterations) == epochs * 5000
-        assert cell.training.iterations == (epochs + 60) * 5000
-    cell = planned("coco256/mmdit").rows["dense"][0].cell
-    assert (cell.training.iterations, cell.training.batch, cell.training.learning_rate) == (150_000, 256, 1e-4)
-    assert (cell.sampling.sampler, cell.sampling.steps, cell.sampling.guidance_scale) == ("euler", 50, 2)
-
-
 def at(scale: float, fid: float) -> list[float | None]:
     """A figure at its own scale of those that a suite sweeps."""
     return [fid if swept == scale else None for swept in (1.25, 1.5, 2)]
@@ -112,23 +81,6 @@ def test_rows_stand_beside_the_published_figure_of_that_very_row(name: str) -> N
     assert "Published" in comparison_view(rows).columns
     of_other_length = Study(done(cell, batch=8) for cell in plan.cells).rows
     assert "Published" not in comparison_view(of_other_length).columns
-
-
-def test_dense_rows_that_the_paper_took_from_elsewhere_say_what_was_different() -> None:
-    rows = Study(done(cell) for cell in planned("imagenet256/backbones").cells).rows
-    caveats = {row.name: found.caveat for row in rows if (found := published_fid(row))}
-    wanted = {"dit-dense": "other objective", "sit-dense": "other sampler"}
-    assert {name: next((wanted[kind] for kind in wanted if name.startswith(kind)), "") for name in caveats} == caveats
-
-
-def test_dig_s_figures_stand_beside_its_own_dense_rows_alone() -> None:
-    cells = planned("imagenet256/backbones").rows
-    dense, routed = (done(next(cells[row][0] for row in cells if row.startswith(kind))) for kind in ("dit-d", "dit-t"))
-    found = []
-    for record, backbone in ((dense, "DiG-S/2"), (dense, "DiG-S/2 (mixer mamba2)"), (routed, "DiG-S/2")):
-        (row,) = Study([record.model_copy(update={"family": "DiG", "backbone": backbone})]).rows
-        found.append(published_fid(row))
-    assert found == [(62.06, "other objective; reprinted"), None, None]
 
 
 def test_maskdit_s_figure_stands_beside_that_model_after_its_unmasked_phase_alone() -> None:

@@ -185,7 +185,6 @@ EARLY = "{row: pretrained, iteration: 2}"
     [
         ("training: {start: pretraned}", "unknown trained row 'pretraned'; did you mean 'pretrained'?"),
         ("training: {start: {row: pretrained, iteration: 3}}", "training.start.iteration 3: row 'pretrained' keeps"),
-        ("training: {start: {row: pretrained, run: nowhere}}", "nowhere is not a run folder"),
         ("training: {start: pretrained}, backbone: {hidden: 32}", "'pretrained' has another network: its weights fit"),
         ("training: {start: pretrained}, objective: edm", "'pretrained' was trained for another objective"),
         ("training: {start: pretrained}, method: sprint, routes: ['1:2@0.5']", "method sprint of this row is more"),
