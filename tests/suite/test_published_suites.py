@@ -40,9 +40,7 @@ ASK_WHAT_A_ROUTE_IS_WORTH = [
 
 
 @pytest.mark.parametrize("name", ASK_WHAT_A_ROUTE_IS_WORTH)
-def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_hours_that_are_stated(
-    name: str,
-) -> None:
+def test_a_route_s_worth_is_asked_at_equal_macs_and_seeds_at_the_hours_that_are_stated(name: str) -> None:
     text = shipped_suites()[name].read_text()
     stated = re.search(r"About ([\d,]+) \w+-hours \(plan --step-time ([\d.]+)\)", text)
     assert stated is not None

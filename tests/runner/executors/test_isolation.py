@@ -77,7 +77,6 @@ def test_no_command_executes_it_and_no_cell_of_two_processes(planted: Path) -> N
     write_suite(planted, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES, pairs=0))
     program = Path(sys.executable).with_name("tread-bench")
     for command in (["plan"], ["run", "--out", "run", "--device", "cpu", *OF_TWO_RANKS]):
-        done = subprocess.run(
-            [program, command[0], "toy.yaml", *command[1:]], cwd=planted, capture_output=True, text=True
-        )
+        typed = [program, command[0], "toy.yaml", *command[1:]]
+        done = subprocess.run(typed, cwd=planted, capture_output=True, text=True)
         assert (done.returncode, executed(planted)) == (0, []), done.stderr
