@@ -41,6 +41,8 @@ class Compilation:
     def __init__(self, network: Network, cell: Cell, options: StepOptions, device: torch.device, ranks: int) -> None:
         self.way: str = "blocks" if options.compile is True else options.compile or "none"
         self.instead = ""
+        if self.way != "none":
+            _configure()
         self._network = network
         if self.way == "captured" and (reason := _not_captured(cell, options, device)):
             self.fall_back(reason)
@@ -76,23 +78,25 @@ class Compilation:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Forward and backward passes in this context are compiled; what a plug-in draws is the same as without."""
-        if not self._functions:
+        """Forward and backward passes in this context are compiled."""
+        if self.way == "captured":
+            torch.compiler.cudagraph_mark_step_begin()
+        for module, name, function in self._functions:
+            setattr(module, name, function)
+        try:
             yield
-            return
-        import torch._dynamo.config as dynamo
-        import torch._inductor.config as inductor
+        finally:
+            for module, name, _ in self._functions:
+                delattr(module, name)
 
-        with dynamo.patch(recompile_limit=RECOMPILE_LIMIT), inductor.patch(fallback_random=True):
-            if self.way == "captured":
-                torch.compiler.cudagraph_mark_step_begin()
-            for module, name, function in self._functions:
-                setattr(module, name, function)
-            try:
-                yield
-            finally:
-                for module, name, _ in self._functions:
-                    delattr(module, name)
+
+def _configure() -> None:
+    """Set torch.compile up for this process: once, since a context of its own would cost every step."""
+    import torch._dynamo.config as dynamo
+    import torch._inductor.config as inductor
+
+    dynamo.recompile_limit = RECOMPILE_LIMIT
+    inductor.fallback_random = True  # what a plug-in draws is the same as without compilation
 
 
 def _not_captured(cell: Cell, options: StepOptions, device: torch.device) -> str:

@@ -39,10 +39,13 @@ class LossScaler:
         self, optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter], gradient_clip: float | None
     ) -> None:
         """Step on the gradients without their scale, of norm `gradient_clip` at most."""
-        before = self._scaler.scale(self._one)
         self._scaler.unscale_(optimizer)
         if gradient_clip is not None:
             nn.utils.clip_grad_norm_(parameters, gradient_clip)
+        if not self.enabled:
+            optimizer.step()
+            return
+        before = self._scaler.scale(self._one)
         self._scaler.step(optimizer)
         self._scaler.update()
         self._skipped += self._scaler.scale(self._one) < before

@@ -117,7 +117,8 @@ class ForwardPass:
 
     def parts(self, batch: Batch) -> list[Batch]:
         """Split a batch into its micro batches."""
-        return list(batch.split(self.options.micro_batch or batch.range.count))
+        size = self.options.micro_batch
+        return [batch] if size is None or size >= batch.range.count else list(batch.split(size))
 
     @property
     def heaviest_step(self) -> int:
