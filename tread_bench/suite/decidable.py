@@ -39,8 +39,11 @@ def obstacles(plan: Plan) -> list[Problem]:
 
 
 def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Problem]:
-    """No route that is compared with dense at equal training MACs."""
+    """No route that is compared with dense at equal training MACs, or no control beside those that are."""
+    # Routes, and what else the same MACs buy.
     routes = routes_of(rows)
+    controls = [row for row in rows if row.cell.routes and row not in routes]
+    controls += [row for row in rows if row.cell.is_plainly_dense and row.cell.training.budget]
     if not routes:
         yield Problem("no row has routes, so there is nothing to decide; add one of method tread", ("rows",))
         return
@@ -48,8 +51,9 @@ def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Pro
     # Each beside the row that its budget names, or the dense one: with an FID at the end of equal budgets, or between
     # evaluations.
     by_id = {cells[0].id: cells[0] for cells in plan.rows.values()}
-    problems: dict[Loc, Problem] = {}  # the first of each key
-    for row in routes:
+    decided, controlled = set[str](), set[str]()  # rows that routes, and controls, are compared with
+    problems: dict[Loc, Problem] = {}  # of routes, the first of each key
+    for row in (*routes, *controls):
         budget = row.cell.training.budget
         reference = plan.rows[budget.macs_of][0] if budget else by_id.get(row.reference, row)
         if reference is row:
@@ -60,17 +64,28 @@ def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Pro
         has_curves = min(map(len, points)) >= ENOUGH_POINTS and not any(cell.depends_on_length for cell in cells)
         firsts, lasts = ([training_macs(cell, at[k]) for cell, at in zip(cells, points, strict=True)] for k in (0, -1))
         if (has_curves and max(firsts) <= min(lasts)) or (budget and last == end):
-            return
+            (decided if row in routes else controlled).add(reference.row)
+            continue
         loc, rule = ("metrics", "at"), f"row {reference.row!r} is trained for {end:,} iterations and last evaluated at"
         message = f"{rule} {last:,}, so nothing is compared with it at equal training MACs; add {end}"
         if not budget:
-            loc = ("training", "budget")
-            rule = f"its FID at the training MACs of {reference.row!r} cannot be interpolated"
+            loc, rule = (
+                ("training", "budget"),
+                f"its FID at the training MACs of {reference.row!r} cannot be interpolated",
+            )
             way = f"give it {{macs_of: {reference.row}}}, or evaluate {ENOUGH_POINTS} times or more"
             message = f"row {row.row!r} has none, and {rule}; {way}, from early on (metrics.at)"
-        problems.setdefault(loc, Problem(message, loc))
-    nothing = Problem("no row with routes has a dense row of the same settings beside it; add one", ("rows",))
-    yield from problems.values() or (nothing,)
+        if row in routes:
+            problems.setdefault(loc, Problem(message, loc))
+
+    # A control beside a route.
+    if decided and not decided & controlled:
+        example = f"training: {{budget: {{macs_of: {min(decided)}}}}}"
+        rule = f"no control costs as much as a route; add one, such as a network of fewer blocks with {example}"
+        yield Problem(rule, ("rows",))
+    elif not decided:
+        nothing = Problem("no row with routes has a dense row of the same settings beside it; add one", ("rows",))
+        yield from problems.values() or (nothing,)
 
 
 def routes_of(rows: Sequence[PlannedCell]) -> list[PlannedCell]:
