@@ -171,7 +171,7 @@ CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "F8_E8M0": (latents_of_type_f8, "latents are F8_E8M0; store float16 (F16) or float32 (F32)"),
     "weights of type F4": (weights_of_type_f4, "tensors of type 'F4' are not read; store float32"),
     "a damaged LMDB": (a_damaged_lmdb, "data.mdb: not a readable LMDB"),
-    "an exported schedule": (an_exported_schedule_with_another_key, "records.0.unknown config.schedule key 'warmth'"),
+    "an exported schedule": (an_exported_schedule_with_another_key, "jsonl:1: unknown config.schedule key 'warmth'"),
 }
 
 

@@ -170,7 +170,9 @@ def read_export(path: Path) -> Export:
     # Its documents, which belong together.
     check_version(json_of(members[_PLAN], path, _WAY_OUT), RunPlan, path, _WAY_OUT)
     plan = fit_document(path / _PLAN, members[_PLAN], RunPlan, _WAY_OUT)
-    records = [fit_document(path / _RECORDS, line, Record, _WAY_OUT) for line in members[_RECORDS].splitlines()]
+    records = []
+    for number, line in enumerate(members[_RECORDS].splitlines(), 1):
+        records.append(fit_document(path / f"{_RECORDS}:{number}", line, Record, _WAY_OUT))
     references = {record.cell: record.reference for record in records}
     if not records or len(references) < len(records) or not references.items() <= plan.references.items():
         rule = "records must be of cells of the plan, each at most once and with its reference"
