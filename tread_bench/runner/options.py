@@ -57,7 +57,6 @@ class Options:
     """No option changes a figure, except the device and numerics that are accepted.
 
     `device`: "auto" is the device that the run folder was started on and, in a new folder, CUDA where there is one.
-    `executor`: "local" is this machine; the others place cells elsewhere.
     `rows`: names of the rows to run now, with those whose weights they read; none: all.
     `shard`: this runner trains and evaluates a part of the cells, beside runners of the other parts. Speed, which is
     measured alone, and the records that wait for it are left to a runner without a shard.
@@ -72,6 +71,11 @@ class Options:
     fresh: bool = False
     accept_other_numerics: bool = False
     track: Literal["tensorboard"] | None = None  # what gets the curves of cells while they train
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether cells run on this machine, and not where an executor places them."""
+        return self.executor == "local"
 
     @property
     def begins_again(self) -> bool:

@@ -65,11 +65,11 @@ def prepare(
     device = device_of(folder, options)
     uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
     site = Site(executor, limits, threads, limits.gpus_per_cell if uses_gpus else 0)
-    if options.executor != "local":
+    if not options.runs_here:
         display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
         display.started("numerics")
     choices = resolve_choices(plan, folder, site, replace(options, device=device), untrained)
-    if options.executor != "local":
+    if not options.runs_here:
         display.ended("numerics")
     numerics = choices.numerics
     if options.device == "auto":
@@ -120,7 +120,7 @@ def resolve_choices(
     # The choices of the machine where the cells will run. Every sample is read there, unless this machine has.
     log = folder.root / ".numerics.log"
     log.unlink(missing_ok=True)
-    arguments = (plan.suite.compute, options.device, [*data.values()], options.executor != "local")
+    arguments = (plan.suite.compute, options.device, [*data.values()], not options.runs_here)
     function = "tread_bench.cell.numerics:resolve_choices"
     end = site.end_of(Task("numerics", function, arguments, log, cpus=site.cpus, gpus=site.gpus))
     if end.failure:

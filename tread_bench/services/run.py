@@ -113,7 +113,7 @@ def bring_up_to_date(
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else json.dumps(source, indent=2)
     console = Console(stderr=True)
     # All samples are read where cells run: a login node is no place for it.
-    look = Look.CONTENTS if options.executor == "local" else Look.NETWORKS
+    look = Look.CONTENTS if options.runs_here else Look.NETWORKS
     with console.status("checking the suite and its data"):
         plan = load_plan(source, overrides, data_root=data_root, look=look, allows_missing=smoke)
     plan.chosen(options.rows)  # or say which rows there are, before a stand-in is written
