@@ -93,7 +93,7 @@ def _sentence(decision: Decision) -> str:
         return f"Undecided: {here}{open_still}; at equal time {reference} is better."
     settle = f"{seeds or MOST_SEEDS} seeds would {'probably' if seeds else 'rarely'} settle it"
     finds = f"{at_macs.difference.mean:+.3g}".replace("-", MINUS)
-    return f"Undecided: {here}{finds} FID at equal MACs is within the noise of {now} seeds; {settle}."
+    return f"Undecided: {here}{route}'s {finds} FID at equal MACs is within the noise of {now} seeds; {settle}."
 
 
 def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:

@@ -396,8 +396,8 @@ SENTENCES = [
     (made_of(Choice.MACS_NOT_TIME), "Do not route: tread-2:8 saves MACs, but at equal time"),
     (made_of(Choice.CONTROL_BETTER), "Do not route: at the same MACs the control fewer-blocks has a lower FID"),
     (made_of(Choice.WORSE), "Do not route: every route is worse than dense"),
-    (SOME, "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 9 seeds would probably"),
-    (NONE, "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 100 seeds would rarely"),
+    (SOME, "Undecided: tread-2:8's −3 FID at equal MACs is within the noise of 5 seeds; 9 seeds would probably"),
+    (NONE, "Undecided: tread-2:8's −3 FID at equal MACs is within the noise of 5 seeds; 100 seeds would rarely"),
     (
         slower(SOME),
         "Undecided: 5 seeds do not settle it at equal MACs, 9 probably would; at equal time dense is better",

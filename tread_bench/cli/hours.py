@@ -73,8 +73,8 @@ def _measured(run: Path, compute: Compute) -> Pace:
     source = read_run(run)
     timed = [(record, record.timing, record.cost) for record in source.records if record.timing and record.cost]
     if source.plan.smoke or not timed:
-        why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
-        raise UserError(f"--step-time {run} {why}: name a run with timing.pairs, or state milliseconds")
+        why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps yet"
+        raise UserError(f"--step-time {run} {why}: name a finished run with timing.pairs, or state milliseconds")
 
     # Steps of the same dense network, timed with every row: what differs between them is the machine's.
     references: dict[str, list[float]] = {}
