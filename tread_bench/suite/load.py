@@ -8,15 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from tread_bench.core.config.base import Model
 from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Place, Places, Problem, SuiteError, at, dotted, shortened, validation_problems
+from tread_bench.core.problems import Place, Places, Problem, SuiteError, all_problems, at, dotted, refuse, shortened
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.merge import LAYERS
 from tread_bench.suite.plan import Plan, expand
@@ -154,19 +152,17 @@ def _located(problems: Sequence[Problem], places: Places) -> list[Problem]:
 
 def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
     """The suite and its mistakes; with mistakes, its cells alone, or None where they are wrong as well."""
-    try:
+    problems = all_problems(data, Suite)
+    if not problems:
         return Suite.model_validate(data), []
-    except ValidationError as error:
-        problems = validation_problems(error, Suite)
     for place, problem in enumerate(problems):
         if problem.at_key and len(problem.loc) == 1 and problem.loc[0] in Cell.model_fields:
             rule = f"{problem.loc[0]} is a key of cells: write it under base, or in a row"
             problems[place] = replace(problem, message=rule)
-    sections = {key: data[key] for key in LAYERS if key in data}
-    try:
-        return Suite.model_validate({"name": "unnamed", **sections}), problems
-    except ValidationError:
+    sections = {"name": "unnamed", **{key: data[key] for key in LAYERS if key in data}}
+    if all_problems(sections, Suite):
         return None, problems
+    return Suite.model_validate(sections), problems
 
 
 def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) -> list[Problem]:
@@ -225,11 +221,8 @@ def data_of(source: str, overrides: Sequence[str] = (), data_root: Path | None =
     value = read_value(source, source)
     if DATA_ROOT in source:
         value = absolute_value(("data",), value, Roots(Path.cwd(), data_root or Path.cwd()))
-    try:
-        return _Settings.model_validate({"data": value}).data
-    except ValidationError as error:
-        problems = validation_problems(error, _Settings)
-        raise SuiteError(replace(one, loc=(), place=Place(source)) for one in problems) from None
+    refuse(replace(one, loc=(), place=Place(source)) for one in all_problems({"data": value}, _Settings))
+    return _Settings(data=value).data
 
 
 def is_settings(source: str) -> bool:

@@ -266,13 +266,12 @@ def _planned(rows: tuple[_Row, ...], suite: Suite) -> Plan:
     if suite.tune is None:
         return plan
     trained = {row.name: row for row in rows if row.resolved.cell.trains}
-    cells = {name: row.resolved.cell for name, row in trained.items()}
-    tuned_at = shortest(cells) if suite.tune.shortest else dict(zip(cells, cells, strict=True))
+    tuned_at = {name: name for name in trained}
+    if suite.tune.shortest:
+        tuned_at |= shortest({name: row.resolved.cell for name, row in trained.items()})
     known: dict[str, tuple[PlannedCell, ...]] = {}
     tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}
-    checks = {
-        name: row.candidates(suite.tune, suite, known) for name, row in trained.items() if name in suite.tune.check
-    }
+    checks = {name: trained[name].candidates(suite.tune, suite, known) for name in trained if name in suite.tune.check}
     return replace(plan, tuning=tuning, checks=checks)
 
 
@@ -420,16 +419,9 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
             "method": first.cell.method.name,
             "routes": format_routes(first.cell.routes),
             "optimizer": first.cell.training.optimizer,
-            "params": cost.params,
-            "method_params": cost.method_params,
-            "auxiliary_params": cost.auxiliary_params,
+            **cost.model_dump(mode="json"),
             "trained_params": cost.stored_params,
-            "forward_macs": cost.forward_macs,
-            "evaluated_forward_macs": cost.evaluated_forward_macs,
-            "train_step_macs": cost.train_step_macs,
-            "mean_train_step_macs": cost.mean_train_step_macs,
             "training_macs": macs[name],
-            "tokens_per_block": cost.tokens_per_block,
             "ideal_speedup": speedup,
             "disk_bytes": sum(disk_bytes(cell, cost.stored_params) for cell in (*cells, *tuning)),
             "tuning_cells": len(tuning),

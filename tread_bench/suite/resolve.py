@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
-
-from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.choices import BackboneChoice
@@ -21,9 +18,9 @@ from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, f
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import Needs
-from tread_bench.core.describe.routes import ResolvedRoute, Route, format_routes
+from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.describe.selectors import selectors
-from tread_bench.core.problems import Problem, SuiteError, all_problems, at, dotted, refuse, validation_problems
+from tread_bench.core.problems import Problem, SuiteError, all_problems, at, dotted, refuse
 from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import gives, other_start, to_budget
 from tread_bench.suite.files import Files
@@ -63,8 +60,6 @@ class Resolved(NamedTuple):
 class Resolver:
     """Resolves drafts of rows, each after those that it names: sorted by `budgets.need`.
 
-    Results that rows share are computed once.
-
     Args:
         files: what is done about the files that cells read.
         seeds: seeds of the suite; a row of another run must have them all.
@@ -74,8 +69,6 @@ class Resolver:
 
     def __init__(self, files: Files, seeds: Sequence[int], rows: Iterable[DraftRow], has_tune: bool = False) -> None:
         self.files, self.sources, self.has_tune = files, Sources(seeds, rows), has_tune
-        self._backbones: dict[str, tuple[Family, BackboneSpec]] = {}  # by backbone and data, as JSON
-        self._resolve_routes = cache(_resolve_routes)
 
     def resolve(self, row: DraftRow) -> Resolved:
         """Return the resolved cell. Raises SuiteError: its first part that is wrong, with locations in the cell."""
@@ -88,17 +81,19 @@ class Resolver:
             refuse(tuning_problems(cell, draft))
 
         # Its backbone, the routes through it, and its files.
-        key = cell.model_dump_json(include={"backbone", "data"})
-        if key not in self._backbones:
-            self._backbones[key] = _find_backbone(cell.backbone, cell.data)
-        family, spec = self._backbones[key]
+        family, spec = _find_backbone(cell.backbone, cell.data)
         if cell.objective.reads_variance and spec.out_channels == spec.channels:
             rule = f"learns a variance, for which backbone {cell.backbone.label} has no output: choose one with"
             way_out = "learn_sigma: true, such as DiT-S/2, or set objective.learned_variance: false"
             keys = (("objective", "learned_variance"), ("backbone", "learn_sigma"), ("backbone", "name"))
             message = f"objective {cell.objective.name} {rule} {way_out}"
             raise SuiteError([Problem(message, draft.latest(*keys))])
-        routes = self._resolve_routes(cell.routes, cell.selector, family, spec)
+        with at("selector"):
+            selectors.find(cell.selector)
+            if cell.routes:
+                family.check_selector(cell.selector)
+        with at("routes"):
+            routes = family.resolve(spec, cell.routes, cell.selector)
         refuse(method_problems(cell.model_copy(update={"routes": routes}), family, spec, draft))
         refuse(self.files.problems(cell, draft))
 
@@ -155,16 +150,14 @@ def _validated(values: dict[str, Any]) -> Cell:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
     if gives(values, "budget"):
         values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's
-    try:
-        return Cell.model_validate(values)
-    except ValidationError as error:
-        problems = validation_problems(error, Cell)
+    problems = all_problems(values, Cell)
     for place, problem in enumerate(problems):
         key = str(problem.loc[0])
         if problem.at_key and len(problem.loc) == 1 and key in Suite.model_fields:
             rule = f"{key} is a key of the suite, not of a row: write it at the left margin, beside base"
             problems[place] = replace(problem, message=rule)
-    raise SuiteError(problems)
+    refuse(problems)
+    return Cell.model_validate(values)
 
 
 def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family, BackboneSpec]:
@@ -202,17 +195,6 @@ def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family,
         with at("backbone", "depth"):
             raise ValueError(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower")
     return family, spec
-
-
-def _resolve_routes(
-    routes: tuple[Route, ...], selector: str, family: Family, spec: BackboneSpec
-) -> tuple[ResolvedRoute, ...]:
-    with at("selector"):
-        selectors.find(selector)
-        if routes:
-            family.check_selector(selector)
-    with at("routes"):
-        return family.resolve(spec, routes, selector)
 
 
 def _problems_of_parts(cell: Cell, draft: Draft, highest_seed: int) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import fitted
 from tread_bench.suite.resolve import Resolved
 from tread_bench.suite.weights import Weights
@@ -36,76 +37,67 @@ def shortener(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Ce
 
     @cache
     def shorter(name: str) -> Resolved:
-        # It reads the weights at the end of the shorter trainings.
+        # It reads the weights at the end of the shorter trainings, and costs what the shorter row of its budget does.
         row = rows[name]
         reads = dict(row.reads)
         for kind, weights in row.reads.items():
             if not weights.source.run:
                 cell = shorter(weights.source.row).cell
                 reads[kind] = Weights(replace(weights.source, cell=cell), cell.training.iterations)
-        short = row._replace(reads=reads)
-        budget = row.cell.training.budget
-        if budget is not None and row.reference is not None:
-            short = short._replace(reference=shorter(budget.macs_of).cell)
-        cell = _with_shorter_evaluation(replace_missing(row.cell), short)
-        if row.cell.evaluate is None:
-            cell = _with_shorter_training(cell, short)
-        return short._replace(cell=cell)
+        budget, reference = row.cell.training.budget, row.reference
+        if budget is not None and reference is not None:
+            reference = shorter(budget.macs_of).cell
+        short = _shortened(replace_missing(row.cell), reads)
+        if budget is not None and reference is not None:
+            short, _ = fitted(short, budget.macs_of, reference, reference)
+        return row._replace(cell=short, reads=reads, reference=reference)
 
     return shorter
 
 
-def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
-    """The cell of a shortened row with its training: each part of the schedule and of the decay has a step.
+def _shortened(cell: Cell, reads: Mapping[Reads, Weights]) -> Cell:
+    """The cell with few samples and iterations, of which each part of the schedule and of the decay has one.
 
     It is evaluated halfway and at the end, never where nothing is trained.
     """
-    training, schedule = cell.training, cell.schedule
-    of_training: dict[str, Any] = {**_at_most(training, _TRAINING), "snapshots": ()}
-    parts: dict[str, float] = {}
-    if training.iterations > ITERATIONS:
-        if 0 < training.decay.span < 1:
-            share = max(training.decay.span, 2 / ITERATIONS)
-            of_training["decay"] = training.decay.model_copy(update={"share": share})
-        if schedule.warmup:
-            parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
-        if schedule.until < 1:
-            parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
-    if training.start is not None and "start" in row.reads:
-        of_training["start"] = training.start.model_copy(update={"iteration": row.reads["start"].iteration})
-    changes: dict[str, Any] = {
-        "training": training.model_copy(update=of_training),
-        "schedule": schedule.model_copy(update=parts),
-    }
-    if last := of_training["iterations"]:
-        start = {0} & {*(cell.metrics.at or ())}
-        at = tuple(sorted({*start, max(1, last // 2), last}))
-        changes["metrics"] = cell.metrics.model_copy(update={"at": at})
-    short = cell.model_copy(update=changes)
-    if training.budget is not None and row.reference is not None:
-        short, _ = fitted(short, training.budget.macs_of, row.reference, row.reference)
-    return short
-
-
-def _with_shorter_evaluation(cell: Cell, row: Resolved) -> Cell:
-    """The cell of a shortened row with few samples, as many as its metrics need, of the weights that the row reads."""
-    of_metrics: dict[str, Any] = _at_most(cell.metrics, _METRICS)
+    # Few samples, as many as its metrics need.
+    metrics: dict[str, Any] = _at_most(cell.metrics, _METRICS)
     for metric in cell.metrics.also:
         least = min(cell.metrics.num_samples, metric.family.min_samples(metric))
-        of_metrics["num_samples"] = max(of_metrics["num_samples"], least)
+        metrics["num_samples"] = max(metrics["num_samples"], least)
     sampling = cell.sampling
     if sampling.guidance.guided_times is None:  # else none of few steps may lie in that interval
         sampling = sampling.model_copy(update={"steps": min(STEPS, sampling.steps)})
-    if weak := row.reads.get("weak"):
+    if weak := reads.get("weak"):
         guidance = sampling.guidance.with_weights(weak.source.row, weak.iteration)
         sampling = sampling.model_copy(update={"guidance": guidance})
     changes: dict[str, Any] = {"sampling": sampling}
-    if cell.evaluate is not None and (evaluated := row.reads.get("network")):
+
+    # Of what it evaluates, or of its own short training.
+    training, schedule = cell.training, cell.schedule
+    if cell.evaluate is not None and (evaluated := reads.get("network")):
         trained = evaluated.source.cell
         changes["evaluate"] = cell.evaluate.model_copy(update={"iteration": evaluated.iteration})
         changes |= {"training": trained.training, "schedule": trained.schedule}
-        of_metrics["at"] = (evaluated.iteration,)
-    changes["metrics"] = cell.metrics.model_copy(update=of_metrics)
+        metrics["at"] = (evaluated.iteration,)
+    elif cell.evaluate is None:
+        short: dict[str, Any] = {**_at_most(training, _TRAINING), "snapshots": ()}
+        parts: dict[str, float] = {}
+        if training.iterations > ITERATIONS:
+            if 0 < training.decay.span < 1:
+                share = max(training.decay.span, 2 / ITERATIONS)
+                short["decay"] = training.decay.model_copy(update={"share": share})
+            if schedule.warmup:
+                parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
+            if schedule.until < 1:
+                parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
+        if training.start is not None and "start" in reads:
+            short["start"] = training.start.model_copy(update={"iteration": reads["start"].iteration})
+        changes |= {"training": training.model_copy(update=short), "schedule": schedule.model_copy(update=parts)}
+        if last := short["iterations"]:
+            start = {0} & {*(cell.metrics.at or ())}
+            metrics["at"] = tuple(sorted({*start, max(1, last // 2), last}))
+    changes["metrics"] = cell.metrics.model_copy(update=metrics)
     return cell.model_copy(update=changes)
 
 

@@ -13,7 +13,6 @@ from tread_bench.core.config.training import Budget, KeptWeights
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, at, dotted, refuse
 from tread_bench.core.stored.documents import CellRequest
@@ -99,10 +98,7 @@ class Sources:
 
         # A row of another run, with a cell of every seed.
         if (run, row) not in self._others:
-            try:
-                trained: list[CellRequest] = named("tread_bench.runner.folder:trained_cells")(Path(run))
-            except UserError as error:
-                raise ValueError(str(error)) from None
+            trained: list[CellRequest] = named("tread_bench.runner.folder:trained_cells")(Path(run))
             found = {paired_seed(request): request for request in trained if request.row == row}
             if not found:
                 raise ValueError(f"{run}: {unknown('trained row', row, {request.row for request in trained})}")
