@@ -39,7 +39,7 @@ from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.measure.sets.write import write_samples_npz
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
-from tread_bench.suite.plan import digest
+from tread_bench.suite.resolve import digest
 from tread_bench.suite.weights import Source, Weights, guiding
 from tread_bench.suite.yaml import read_value
 

@@ -69,10 +69,8 @@ def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Pro
         loc, rule = ("metrics", "at"), f"row {reference.row!r} is trained for {end:,} iterations and last evaluated at"
         message = f"{rule} {last:,}, so nothing is compared with it at equal training MACs; add {end}"
         if not budget:
-            loc, rule = (
-                ("training", "budget"),
-                f"its FID at the training MACs of {reference.row!r} cannot be interpolated",
-            )
+            loc = ("training", "budget")
+            rule = f"its FID at the training MACs of {reference.row!r} cannot be interpolated"
             way = f"give it {{macs_of: {reference.row}}}, or evaluate {ENOUGH_POINTS} times or more"
             message = f"row {row.row!r} has none, and {rule}; {way}, from early on (metrics.at)"
         if row in routes:

@@ -83,11 +83,9 @@ def _unequal_lengths(arms: Mapping[Arm, _Lengths], hypothesis: Hypothesis) -> It
         (least, cheap), (most, dear) = min(at_length), max(at_length)
         if most > SAME_BUDGET * least:
             apart = f"row {dear!r} costs {most:.3g} training MACs and row {cheap!r} {least:.3g}"
-            rule = (
-                f"at each length all arms and widths must cost the same, within {SAME_BUDGET - 1:.0%}; give rows "
-                "training: {budget: {macs_of: DENSE ROW}}, and widths as many iterations as make the same MACs"
-            )
-            yield Problem(f"{hypothesis.test}: {apart}; {rule}", _AT)
+            rule = f"at each length all arms and widths must cost the same, within {SAME_BUDGET - 1:.0%}"
+            way_out = "training: {budget: {macs_of: DENSE ROW}}, and widths as many iterations as make the same MACs"
+            yield Problem(f"{hypothesis.test}: {apart}; {rule}; give rows {way_out}", _AT)
             return
     (first, _), (second, _), *longer = next(iter(arms.values()))
     if hypothesis.margin > 1 and not longer:

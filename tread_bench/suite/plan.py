@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,9 +9,9 @@ from typing import Any
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.suite import Cell, Suite, Tune
-from tread_bench.core.config.training import Evaluate, RoutingSchedule
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.routes import format_routes
-from tread_bench.core.names import canonical_json, cell_id, unknown
+from tread_bench.core.names import unknown
 from tread_bench.core.numbers.costs import cell_cost, training_macs
 from tread_bench.core.problems import Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
@@ -20,12 +19,11 @@ from tread_bench.suite.budgets import need
 from tread_bench.suite.files import Files
 from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
-from tread_bench.suite.resolve import Resolved, Resolver
+from tread_bench.suite.resolve import Resolver, Row
 from tread_bench.suite.smoke import shortener, smoke_timing
 from tread_bench.suite.tuning import shortest, tuning_cell, unfit_to_tune
 
 CHECKPOINTS_KEPT = 2
-ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
 SAMPLES_KEPT = 40  # images in the grid that each evaluation saves
 _OTHER_BYTES = 2**20  # per cell: record, log, names inside its checkpoints, its share of the page
 
@@ -90,7 +88,7 @@ class Plan:
     tuning: Mapping[str, Candidates] = field(default_factory=dict)
     checks: Mapping[str, Candidates] = field(default_factory=dict)
     pending: int = 0
-    expanded: tuple[_Row, ...] = field(default=(), repr=False, compare=False)  # all rows, at the suite's learning rates
+    expanded: tuple[Row, ...] = field(default=(), repr=False, compare=False)  # all rows, at the suite's learning rates
 
     @cached_property
     def rows(self) -> dict[str, list[PlannedCell]]:
@@ -157,12 +155,11 @@ class Plan:
         """Return the plan with the learning rates that were chosen so far filled in; what needs more is pending."""
         known = []
         for row in self.expanded:
-            needed = {weights.source.row for weights in row.resolved.reads.values() if not weights.source.run}
-            if row.resolved.cell.trains:
+            needed = {weights.source.row for weights in row.reads.values() if not weights.source.run}
+            if row.cell.trains:
                 needed.add(row.name)
             if needed <= choices.keys():
-                resolved = row.resolved.at_rates(row.name, choices)
-                known.append(_Row.of(row.name, resolved, self.suite))
+                known.append(row.at_rates(choices))
         pending = (len(self.expanded) - len(known)) * len(self.suite.seeds)
         return replace(self, cells=_cells(known, self.suite), pending=pending)
 
@@ -174,8 +171,8 @@ class Plan:
         """
         timing = smoke_timing(self.suite.timing)
         suite = self.suite.model_copy(update={"timing": timing, "seeds": self.suite.seeds[:1]})
-        shorter = shortener({row.name: row.resolved for row in self.expanded}, replaced)
-        rows = tuple(_Row.of(row.name, shorter(row.name), suite) for row in self.expanded)
+        shorter = shortener({row.name: replace(row, suite=suite) for row in self.expanded}, replaced)
+        rows = tuple(shorter(row.name) for row in self.expanded)
         return replace(_planned(rows, suite), is_smoke=True)
 
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
@@ -207,11 +204,6 @@ class Plan:
         return [cell for cell in self.cells if cell.id in chosen]
 
 
-def digest(text: str) -> str:
-    """Return the first ten hexadecimal digits of the text's SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
-
-
 def expand(suite: Suite, files: Files | None = None) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
@@ -225,18 +217,18 @@ def expand(suite: Suite, files: Files | None = None) -> Plan:
     problems: list[Problem] = []
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
-    resolver = Resolver(files, suite.seeds, drafts, suite.tune is not None)
-    rows: dict[int, _Row] = {}
+    resolver = Resolver(suite, files, drafts)
+    rows: dict[int, Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
-            rows[place] = _Row.of(draft.name, resolver.resolve(draft), suite)
+            rows[place] = resolver.resolve(draft)
         except SuiteError as error:
             problems += draft.draft.moved(error.problems)
 
     # Check the rows against each other, in the suite's order: some would train the same cells again, or share a name.
     ordered = tuple(rows[place] for place in sorted(rows))
     cells_of: dict[str, Cell] = {}
-    by_key: dict[str, _Row] = {}
+    by_key: dict[str, Row] = {}
     for place in sorted(rows):
         row, loc = rows[place], drafts[place].loc
         first = by_key.setdefault(row.key, row)
@@ -245,7 +237,7 @@ def expand(suite: Suite, files: Files | None = None) -> Plan:
             problems.append(Problem(message, loc, at_key=True))
         elif row.name in cells_of:
             problems.append(Problem(f"two rows are called {row.name!r}: rename one", loc, at_key=True))
-        cells_of[row.name] = row.resolved.cell
+        cells_of[row.name] = row.cell
     untrained = [name for name, cell in cells_of.items() if cell.is_timed_only]
     if untrained and not suite.timing.pairs:
         rule = f"row {untrained[0]!r} is only timed (training.iterations 0), so nothing of it would be measured"
@@ -260,100 +252,47 @@ def expand(suite: Suite, files: Files | None = None) -> Plan:
     return replace(_planned(ordered, suite), missing=tuple(dict.fromkeys(files.missing)))
 
 
-def _planned(rows: tuple[_Row, ...], suite: Suite) -> Plan:
+def _planned(rows: tuple[Row, ...], suite: Suite) -> Plan:
     """The plan of resolved rows: the cells of every seed, and of a suite that chooses learning rates those that do."""
     plan = Plan(suite, _cells(rows, suite), expanded=rows)
     if suite.tune is None:
         return plan
-    trained = {row.name: row for row in rows if row.resolved.cell.trains}
+    trained = {row.name: row for row in rows if row.cell.trains}
     tuned_at = {name: name for name in trained}
     if suite.tune.shortest:
-        tuned_at |= shortest({name: row.resolved.cell for name, row in trained.items()})
+        tuned_at |= shortest({name: row.cell for name, row in trained.items()})
     known: dict[str, tuple[PlannedCell, ...]] = {}
-    tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}
-    checks = {name: trained[name].candidates(suite.tune, suite, known) for name in trained if name in suite.tune.check}
+    tuning = {name: _candidates(trained[tuned_at[name]], suite.tune, known) for name in trained}
+    checks = {name: _candidates(trained[name], suite.tune, known) for name in trained if name in suite.tune.check}
     return replace(plan, tuning=tuning, checks=checks)
 
 
-@dataclass(frozen=True)
-class _Row:
-    """The cells of one row, before they differ by seed."""
-
-    name: str
-    resolved: Resolved
-    key: str
-    architecture_key: str
-    comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
-
-    @classmethod
-    def of(cls, name: str, resolved: Resolved, suite: Suite) -> _Row:
-        read: list[object] = []
-        for kind, weights in resolved.reads.items():
-            # The evaluating cell itself has what its training was.
-            read += weights.source.history if kind == "network" else weights.source.determined_by
-        architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
-
-        # With a budget, rows are compared at the length of the row that it names.
-        shared, other = resolved.cell, resolved.reference
-        if other is not None:
-            training = shared.training.model_copy(update={"iterations": other.training.iterations, "budget": None})
-            metrics = shared.metrics.model_copy(update={"at": other.metrics.at})
-            shared = shared.model_copy(update={"training": training, "metrics": metrics})
-        own: Any = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
-        own["training"] = {"snapshots", "learning_rate"} if suite.tune else {"snapshots"}
-        comparison = (architecture, shared.model_dump_json(exclude=own))
-        return cls(name, resolved, _key(resolved.cell, suite, *read), architecture, comparison)
-
-    def seed(self, seed: int) -> int:
-        """Return the seed of its cell that has this seed of the suite."""
-        return seed + SEEDS_PER_GROUP * self.resolved.cell.seed_group
-
-    def id(self, seed: int) -> str:
-        """Return the id of its cell that has this seed of the suite."""
-        return cell_id(self.name, self.seed(seed), self.key)
-
-    @property
-    def unguided_key(self) -> str:
-        """Key of the weights and of their evaluation, without guidance and as their method is evaluated by itself."""
-        cell = self.resolved.cell
-        evaluated = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations or None)
-        aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
-        weights = evaluated.model_dump_json(exclude={"options"})
-        return f"{weights} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
-
-    def candidates(self, tune: Tune, suite: Suite, known: dict[str, tuple[PlannedCell, ...]]) -> Candidates:
-        """Return its tuning cells by learning rate; by key, `known` has those that rows of other seeds share."""
-        candidates = {}
-        for rate in tune.rates(self.resolved.cell.training.learning_rate):
-            cell = tuning_cell(self.resolved.cell, rate, tune)
-            key, name = _key(cell, suite), f"{self.name} lr={rate:g}"
-            if key not in known:
-                cells = []
-                for seed in tune.seed_numbers:
-                    own = cell_id(name, seed, key)
-                    cells.append(self.planned(cell, key, id=own, row=name, seed=seed, tunes=self.name))
-                known[key] = tuple(cells)
-            candidates[rate] = known[key]
-        return candidates
-
-    def planned(self, cell: Cell, key: str, **about: Any) -> PlannedCell:
-        """Return a cell of its network; `about` are id, row and seed, and reference and sources, or what it tunes."""
-        return PlannedCell(cell=cell, architecture_key=self.architecture_key, row_key=key, **about)
+def _candidates(row: Row, tune: Tune, known: dict[str, tuple[PlannedCell, ...]]) -> Candidates:
+    """The tuning cells of a row by learning rate; by key, `known` has those that rows of other seeds share."""
+    candidates = {}
+    for rate in tune.rates(row.cell.training.learning_rate):
+        cell = tuning_cell(row.cell, rate, tune)
+        shorter = replace(row, name=f"{row.name} lr={rate:g}", cell=cell, reads={}, reference=None)
+        if shorter.key not in known:
+            known[shorter.key] = tuple(_cell(shorter, seed, tunes=row.name) for seed in tune.seed_numbers)
+        candidates[rate] = known[shorter.key]
+    return candidates
 
 
-def _key(cell: Cell, suite: Suite, *read: object) -> str:
-    """Digest of a resolved cell, of the numerical choices, and of what determines the weights that it reads."""
-    return digest(canonical_json([cell.model_dump(mode="json"), suite.compute.model_dump(mode="json"), *read]))
+def _cell(row: Row, seed: int, **about: Any) -> PlannedCell:
+    """A row's cell of a seed of the suite; `about` is its reference and sources, or what it tunes."""
+    about |= {"architecture_key": row.architecture_key, "row_key": row.key}
+    return PlannedCell(id=row.id(seed), row=row.name, seed=row.seed(seed), cell=row.cell, **about)
 
 
-def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
+def _cells(rows: Sequence[Row], suite: Suite) -> tuple[PlannedCell, ...]:
     """The cells of every seed, with their references and the weights that they read."""
     # The first dense row of each comparison and seed group, and the first unguided row of each evaluation, better one
     # that evaluates alone.
-    dense: dict[tuple[str, str], dict[int, _Row]] = {}
-    unguided: dict[str, _Row] = {}
-    for row in sorted(rows, key=lambda row: row.resolved.cell.evaluate is None):
-        cell = row.resolved.cell
+    dense: dict[tuple[str, str], dict[int, Row]] = {}
+    unguided: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row.cell.evaluate is None):
+        cell = row.cell
         if cell.evaluate is None and cell.is_plainly_dense:
             dense.setdefault(row.comparison_key, {}).setdefault(cell.seed_group, row)
         if cell.sampling.guidance.branches[1] is None and not (cell.evaluate and cell.evaluate.options):
@@ -363,7 +302,7 @@ def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
     by_name = {row.name: row for row in rows}
     cells = []
     for row in rows:
-        cell = row.resolved.cell
+        cell = row.cell
         if cell.evaluate is not None:
             reference = unguided.get(row.unguided_key)
         else:
@@ -373,12 +312,11 @@ def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
                 reference = groups.get(cell.seed_group, reference)
         for seed in suite.seeds:
             sources: dict[Reads, WeightsRef] = {}
-            for kind, weights in row.resolved.reads.items():
+            for kind, weights in row.reads.items():
                 source = weights.source
                 read = source.cells[seed] if source.run else by_name[source.row].id(seed)
                 sources[kind] = WeightsRef(cell=read, iteration=weights.iteration, run=source.run)
-            about = {"reference": reference.id(seed) if reference else "", "sources": sources}
-            cells.append(row.planned(cell, row.key, id=row.id(seed), row=row.name, seed=row.seed(seed), **about))
+            cells.append(_cell(row, seed, reference=reference.id(seed) if reference else "", sources=sources))
     return tuple(cells)
 
 

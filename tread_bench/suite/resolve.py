@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.metrics import keys_of
-from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
+from tread_bench.core.config.routed import GUIDANCE, setting_of, with_blocks
 from tread_bench.core.config.sampling import misfits
 from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.config.training import Evaluate
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family
 from tread_bench.core.describe.guidance import iteration_at
@@ -20,6 +23,7 @@ from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.describe.selectors import selectors
+from tread_bench.core.names import canonical_json, cell_id
 from tread_bench.core.problems import Problem, SuiteError, all_problems, at, dotted, refuse
 from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import gives, other_start, to_budget
@@ -30,31 +34,84 @@ from tread_bench.suite.tuning import at_rate, tuning_problems
 from tread_bench.suite.weights import Source, Sources, Weights, adopted, started, weak_weights
 
 MAX_BLOCKS = 10_000
+ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
 
 
-class Resolved(NamedTuple):
-    """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
+@dataclass(frozen=True)
+class Row:
+    """A row of a suite before its cells differ by seed.
 
+    `cell` has nothing left open: routes are in block numbers, and `metrics.at` is filled.
     `reads` has the weights that it reads: "network" those that a cell without training evaluates, "weak" those of
     guidance's weak branch, "start" those that a training starts from.
     `reference` is the cell whose total training MACs this one trains to.
     """
 
+    name: str
+    suite: Suite
     cell: Cell
-    family: Family
-    spec: BackboneSpec
-    reads: Mapping[Reads, Weights] = {}
+    reads: Mapping[Reads, Weights] = field(default_factory=dict)
     reference: Cell | None = None
 
-    def at_rates(self, row: str, rates: Mapping[str, float]) -> Resolved:
+    @cached_property
+    def key(self) -> str:
+        """Digest of its cell, of the numerical choices, and of what determines the weights that it reads."""
+        read: list[object] = []
+        for kind, weights in self.reads.items():
+            # The evaluating cell itself has what its training was.
+            read += weights.source.history if kind == "network" else weights.source.determined_by
+        settings = [part.model_dump(mode="json") for part in (self.cell, self.suite.compute)]
+        return digest(canonical_json([*settings, *read]))
+
+    @cached_property
+    def architecture_key(self) -> str:
+        """Digest of its backbone."""
+        backbone = self.cell.backbone
+        return digest(f"{backbone.family().name} {backbone.spec(self.cell.data).model_dump_json()}")
+
+    @property
+    def comparison_key(self) -> tuple[str, str]:
+        """All but `ROUTING_KEYS` and the seed group; with a budget, at the length of the row that it names."""
+        shared = self.cell
+        if self.reference is not None:
+            length = {"iterations": self.reference.training.iterations, "budget": None}
+            training = shared.training.model_copy(update=length)
+            metrics = shared.metrics.model_copy(update={"at": self.reference.metrics.at})
+            shared = shared.model_copy(update={"training": training, "metrics": metrics})
+        own: Any = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
+        own["training"] = {"snapshots", "learning_rate"} if self.suite.tune else {"snapshots"}
+        return self.architecture_key, shared.model_dump_json(exclude=own)
+
+    @property
+    def unguided_key(self) -> str:
+        """Key of the weights and of their evaluation, without guidance and as their method is evaluated by itself."""
+        evaluated = self.cell.evaluate or Evaluate(row=self.name, iteration=self.cell.training.iterations or None)
+        aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
+        weights = evaluated.model_dump_json(exclude={"options"})
+        return f"{weights} {self.cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
+
+    def seed(self, seed: int) -> int:
+        """Return the seed of its cell that has this seed of the suite."""
+        return seed + SEEDS_PER_GROUP * self.cell.seed_group
+
+    def id(self, seed: int) -> str:
+        """Return the id of its cell that has this seed of the suite."""
+        return cell_id(self.name, self.seed(seed), self.key)
+
+    def at_rates(self, rates: Mapping[str, float]) -> Row:
         """Return it with learning rates filled in, by row: its own, or those of the weights that it reads."""
         reads = {kind: weights.at_rates(rates) for kind, weights in self.reads.items()}
         cell = self.cell
         if "network" in reads:
             cell = cell.model_copy(update={"training": reads["network"].source.cell.training})
         elif cell.trains:
-            cell = at_rate(cell, rates[row])
-        return self._replace(cell=cell, reads=reads)
+            cell = at_rate(cell, rates[self.name])
+        return replace(self, cell=cell, reads=reads)
+
+
+def digest(text: str) -> str:
+    """Return the first ten hexadecimal digits of the text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 class Resolver:
@@ -62,22 +119,20 @@ class Resolver:
 
     Args:
         files: what is done about the files that cells read.
-        seeds: seeds of the suite; a row of another run must have them all.
         rows: all rows of the suite.
-        has_tune: the suite chooses settings of its rows; otherwise rows give them.
     """
 
-    def __init__(self, files: Files, seeds: Sequence[int], rows: Iterable[DraftRow], has_tune: bool = False) -> None:
-        self.files, self.sources, self.has_tune = files, Sources(seeds, rows), has_tune
+    def __init__(self, suite: Suite, files: Files, rows: Iterable[DraftRow]) -> None:
+        self.suite, self.files, self.sources = suite, files, Sources(suite.seeds, rows)
 
-    def resolve(self, row: DraftRow) -> Resolved:
-        """Return the resolved cell. Raises SuiteError: its first part that is wrong, with locations in the cell."""
+    def resolve(self, row: DraftRow) -> Row:
+        """Return the resolved row. Raises SuiteError: its first part that is wrong, with locations in the cell."""
         # Its keys, and parts that concern no backbone.
         draft, reference = row.draft, None
         written = cell = _validated(draft.values)
         trains_itself = cell.evaluate is None
-        refuse(_problems_of_parts(cell, draft, max(self.sources.seeds)))
-        if self.has_tune and trains_itself:
+        refuse(_problems_of_parts(cell, draft, max(self.suite.seeds)))
+        if self.suite.tune is not None and trains_itself:
             refuse(tuning_problems(cell, draft))
 
         # Its backbone, the routes through it, and its files.
@@ -112,19 +167,19 @@ class Resolver:
         if cell.training.snapshots:
             kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
-        resolved = Resolved(cell.model_copy(update=changes), family, spec, reference=reference)
+        resolved = Row(row.name, self.suite, cell.model_copy(update=changes), reference=reference)
 
         # Add the weights that this row reads from others, and register its own for later rows.
         if not self.files.lacks_run(cell, draft):
-            resolved = self._with_weights(resolved, row)
+            resolved = self._with_weights(resolved, row, spec)
         if trains_itself:
             history = resolved.reads["start"].source.determined_by if "start" in resolved.reads else ()
             self.sources.rows[row.name] = Source(row.name, resolved.cell, written=written, history=history)
         return resolved
 
-    def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved:
+    def _with_weights(self, resolved: Row, row: DraftRow, spec: BackboneSpec) -> Row:
         """Add the weights that it evaluates or starts from, and those of the weak branch, with all that follows."""
-        cell, family, spec = resolved[:3]
+        cell = resolved.cell
         reads: dict[Reads, Weights] = {}
         if cell.evaluate is not None:
             cell, reads["network"] = adopted(cell, row, self.sources)
@@ -138,10 +193,10 @@ class Resolver:
             reads["weak"] = weak
             guidance = cell.sampling.guidance.with_weights(weak.source.row, weak.iteration)
             cell = cell.model_copy(update={"sampling": cell.sampling.model_copy(update={"guidance": guidance})})
-        complete = with_blocks(Setting(cell, family, spec))
+        complete = with_blocks(setting_of(cell))
         if isinstance(complete, list):
             raise SuiteError(complete)
-        return resolved._replace(cell=complete, reads=reads)
+        return replace(resolved, cell=complete, reads=reads)
 
 
 def _validated(values: dict[str, Any]) -> Cell:

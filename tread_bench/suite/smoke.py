@@ -11,7 +11,7 @@ from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import fitted
-from tread_bench.suite.resolve import Resolved
+from tread_bench.suite.resolve import Row
 from tread_bench.suite.weights import Weights
 
 ITERATIONS = 4
@@ -27,7 +27,7 @@ def smoke_timing(timing: Timing) -> Timing:
     return timing.model_copy(update=_at_most(timing, _TIMING))
 
 
-def shortener(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Cell]) -> Callable[[str], Resolved]:
+def shortener(rows: Mapping[str, Row], replace_missing: Callable[[Cell], Cell]) -> Callable[[str], Row]:
     """Return what gives a row by its name as a smoke run has it: it does all that the row does, for a shorter time.
 
     Args:
@@ -36,7 +36,7 @@ def shortener(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Ce
     """
 
     @cache
-    def shorter(name: str) -> Resolved:
+    def shorter(name: str) -> Row:
         # It reads the weights at the end of the shorter trainings, and costs what the shorter row of its budget does.
         row = rows[name]
         reads = dict(row.reads)
@@ -44,13 +44,12 @@ def shortener(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Ce
             if not weights.source.run:
                 cell = shorter(weights.source.row).cell
                 reads[kind] = Weights(replace(weights.source, cell=cell), cell.training.iterations)
+        short = _shortened(replace_missing(row.cell), reads)
         budget, reference = row.cell.training.budget, row.reference
         if budget is not None and reference is not None:
             reference = shorter(budget.macs_of).cell
-        short = _shortened(replace_missing(row.cell), reads)
-        if budget is not None and reference is not None:
             short, _ = fitted(short, budget.macs_of, reference, reference)
-        return row._replace(cell=short, reads=reads, reference=reference)
+        return replace(row, cell=short, reads=reads, reference=reference)
 
     return shorter
 

@@ -53,10 +53,8 @@ class Source:
         found = last if moment is None else iteration_at(moment, last)
         kept = sorted({*map(int, training.snapshots), last})
         if found not in kept:
-            raise ValueError(
-                f"{name} {moment:g}: row {self.row!r} keeps weights only of iteration {', '.join(map(str, kept))}; "
-                f"choose one of them or add {found} to its training.snapshots"
-            )
+            rule = f"row {self.row!r} keeps weights only of iteration {', '.join(map(str, kept))}"
+            raise ValueError(f"{name} {moment:g}: {rule}; choose one of them or add {found} to its training.snapshots")
         return found
 
 

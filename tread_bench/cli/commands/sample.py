@@ -57,7 +57,7 @@ def sample(
     from tread_bench.measure.quality.png import GRID, grid_png, image_png
     from tread_bench.services.display import counted
     from tread_bench.services.samples import SampledCell
-    from tread_bench.suite.plan import digest
+    from tread_bench.suite.resolve import digest
 
     # Everything that can be refused before any work.
     if npz is not None and out is not None:
