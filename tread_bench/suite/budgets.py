@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from tread_bench.core.config.suite import Cell
@@ -82,11 +81,3 @@ def fitted(cell: Cell, name: str, written: Cell, other: Cell) -> tuple[Cell, flo
     training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
     metrics = cell.metrics.model_copy(update={"at": at})
     return cell.model_copy(update={"training": training, "metrics": metrics}), ratio
-
-
-def other_start(cell: Cell, draft: Draft, other: Cell) -> Iterator[Problem]:
-    """The problem of a resolved row that starts from other weights than the one that its budget names."""
-    budget = cell.training.budget
-    if cell.training.start != other.training.start and budget is not None:
-        named = f"row {budget.macs_of!r}, which the budget names, starts from other weights"
-        yield Problem(f"training.start: {named}; set the same", draft.latest(("training", "start"), NAMED))

@@ -25,21 +25,19 @@ def obstacles(plan: Plan) -> list[Problem]:
     if plan.is_smoke or asks_other or not trained:
         return []
 
-    # Seeds, FID and clock to test with; then routes, and what they are compared with.
-    found = []
+    return [*_obstacles(plan, trained)]
+
+
+def _obstacles(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Problem]:
+    """What the trained rows lack for a decision: a test, a route beside dense at equal training MACs, a control."""
+    # Seeds, FID and clock to test with.
     if len(plan.suite.seeds) < 2:
-        rule = "one seed has no interval, so nothing can be tested; give 2 or more, better 5"
-        found.append(Problem(rule, ("seeds",)))
-    if not any(row.cell.generates for row in trained):
-        rule = "no row has an FID, by which routes are compared; set it to true"
-        found.append(Problem(rule, ("metrics", "generate")))
+        yield Problem("one seed has no interval, so nothing can be tested; give 2 or more, better 5", ("seeds",))
+    if not any(row.cell.generates for row in rows):
+        yield Problem("no row has an FID, by which routes are compared; set it to true", ("metrics", "generate"))
     if not plan.suite.timing.pairs:
-        found.append(Problem("no step is timed, so nothing is tested at equal time; time 20", ("timing", "pairs")))
-    return [*found, *_without_comparison(plan, trained)]
+        yield Problem("no step is timed, so nothing is tested at equal time; time 20", ("timing", "pairs"))
 
-
-def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Problem]:
-    """No route that is compared with dense at equal training MACs, or no control beside those that are."""
     # Routes, and what else the same MACs buy.
     routes = routes_of(rows)
     controls = [row for row in rows if row.cell.routes and row not in routes]

@@ -137,10 +137,9 @@ def _missing(files: Iterable[tuple[Loc, str]]) -> Iterator[Problem]:
     for loc, path in files:
         if is_missing(path):
             kind = "folder" if is_folder_name(path) else "file"
+            what = f"no such {kind}: {path}"
             if os.path.exists(path.rstrip(os.sep)):
                 what = f"{path.rstrip(os.sep)} is not a {kind}"
-            else:
-                what = f"no such {kind}: {path}"
             keys = takewhile(lambda part: not isinstance(part, int), loc)  # of a list, that of the whole list
             key = ".".join(map(str, keys))
             way_out = "" if loc[0] == "auxiliary" else f", or --set {key}=..."
@@ -152,13 +151,10 @@ def _missing_network(cell: Cell) -> Iterator[Problem]:
     data = cell.data
     if not cell.generates or data.family.not_comparable(data) or not cell.metrics.lacks_network(data):
         return
-    weights = f"{data.name}-classifier.safetensors"
-    ways_out = [
-        f"train one: `tread-bench features SUITE --out {weights}`, and --set metrics.extractor_weights={weights}",
-        "give torch-fidelity's Inception weights as metrics.inception_weights: FILE",
-        "set metrics.generate: false",
-    ]
-    if data.family.decoding(data) is not None or data.family.labelled(data).num_classes < MIN_CLASSES:
-        ways_out = ways_out[1:]  # it is trained on labelled images
-    rule = f"FID needs a feature network, and none ships for data {data.name!r}"
-    yield Problem(f"{rule}: {', or '.join(ways_out)}", ("data", "name"))
+    inception = "give torch-fidelity's Inception weights as metrics.inception_weights: FILE"
+    ways_out = f"{inception}, or set metrics.generate: false"
+    if data.family.decoding(data) is None and data.family.labelled(data).num_classes >= MIN_CLASSES:
+        file = f"{data.name}-classifier.safetensors"  # it is trained on labelled images
+        train = f"train one: `tread-bench features SUITE --out {file}`, and --set metrics.extractor_weights={file}"
+        ways_out = f"{train}, or {ways_out}"
+    yield Problem(f"FID needs a feature network, and none ships for data {data.name!r}: {ways_out}", ("data", "name"))

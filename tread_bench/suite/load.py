@@ -18,6 +18,7 @@ from tread_bench.core.problems import Place, Places, Problem, SuiteError, all_pr
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.merge import LAYERS
 from tread_bench.suite.plan import Plan, expand
+from tread_bench.suite.resolve import told_where
 from tread_bench.suite.yaml import MAX_DEPTH, TOO_DEEP, read_value, read_yaml
 
 DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
@@ -80,24 +81,18 @@ def load_plan(
         path = Path(suite)
         data, places, problems = read_yaml(_read_text(path), str(path))
         folder = path.parent
-    if not isinstance(data, dict):
-        problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
-        raise SuiteError(_located(problems, places))
-    data_folder = data_root or Path.cwd()
+    data_folder, plan = data_root or Path.cwd(), None
     try:
+        if not isinstance(data, dict):
+            raise SuiteError([Problem("a suite is a mapping: write name: ... and base: ... at the left margin")])
         data = absolute_value((), data, Roots(folder, data_folder))
-    except SuiteError as error:
-        raise SuiteError(_located([*problems, *error.problems], places)) from None
-    for override in overrides:
-        problems += _apply(override, data, places, Roots(Path.cwd(), data_folder))
+        for override in overrides:
+            problems += _apply(override, data, places, Roots(Path.cwd(), data_folder))
 
-    # Validate and expand them; what is found missing has its place in the file, too.
-    files = Files(look, allows_missing)
-    valid, wrong = _validated(data)
-    problems += wrong
-    plan = None
-    try:
-        plan = expand(valid, files) if valid else None
+        # Validate and expand them; what is found missing has its place in the file, too.
+        valid, wrong = _validated(data)
+        problems += wrong
+        plan = expand(valid, Files(look, allows_missing)) if valid else None
     except SuiteError as error:
         problems += error.problems
     if problems or plan is None:
@@ -152,13 +147,10 @@ def _located(problems: Sequence[Problem], places: Places) -> list[Problem]:
 
 def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
     """The suite and its mistakes; with mistakes, its cells alone, or None where they are wrong as well."""
-    problems = all_problems(data, Suite)
+    rule = "is a key of cells: write it under base, or in a row"
+    problems = [*told_where(all_problems(data, Suite), Cell.model_fields, rule)]
     if not problems:
         return Suite.model_validate(data), []
-    for place, problem in enumerate(problems):
-        if problem.at_key and len(problem.loc) == 1 and problem.loc[0] in Cell.model_fields:
-            rule = f"{problem.loc[0]} is a key of cells: write it under base, or in a row"
-            problems[place] = replace(problem, message=rule)
     sections = {"name": "unnamed", **{key: data[key] for key in LAYERS if key in data}}
     if all_problems(sections, Suite):
         return None, problems

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import printable
-from tread_bench.core.problems import Loc, Problem, dotted, validation_problems
+from tread_bench.core.problems import Loc, Problem, all_problems, dotted
 
 MAX_CELLS = 100_000
 LAYERS = ("base", "matrix", "rows", "overrides")
@@ -40,9 +40,7 @@ class Draft:
 
     def lay(self, layer: Mapping[str, Any], loc: Loc) -> Draft:
         """Set the nested or dotted keys of a layer written at `loc`; return the draft itself."""
-        for key, value in layer.items():
-            self.set(tuple(key.split(".")), value, (*loc, key))
-        return self
+        return self.choose({key: (value, (*loc, key)) for key, value in layer.items()})
 
     def choose(self, combination: Combination) -> Draft:
         """Set the values of a matrix combination; return the draft itself."""
@@ -179,13 +177,12 @@ def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
     problems += base.twice
 
 
-def _matrix(written: object, loc: Loc, problems: list[Problem]) -> Matrix | None:
+def _matrix(written: Any, loc: Loc, problems: list[Problem]) -> Matrix | None:
     """The matrix that is written at a location; None if it is wrong."""
-    try:
-        return Matrix.model_validate(written)
-    except ValidationError as error:
-        problems += validation_problems(error, Matrix, loc)
+    if wrong := all_problems(written, Matrix, loc):
+        problems += wrong
         return None
+    return Matrix.model_validate(written)
 
 
 def _combinations(matrix: Matrix, at: Loc) -> list[tuple[str, Combination]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.names import canonical_json, cell_id
 from tread_bench.core.problems import Problem, SuiteError, all_problems, at, dotted, refuse
 from tread_bench.core.stored.documents import Reads
-from tread_bench.suite.budgets import gives, other_start, to_budget
+from tread_bench.suite.budgets import NAMED, gives, to_budget
 from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
@@ -185,8 +185,10 @@ class Resolver:
             cell, reads["network"] = adopted(cell, row, self.sources)
         elif cell.training.start is not None and cell.trains:
             cell, reads["start"] = started(cell, spec, row, self.sources)
-        if resolved.reference:
-            refuse(other_start(cell, row.draft, resolved.reference))
+        budget, other = cell.training.budget, resolved.reference
+        if budget is not None and other is not None and cell.training.start != other.training.start:
+            rule = f"row {budget.macs_of!r}, which the budget names, starts from other weights; set the same"
+            raise SuiteError([Problem(f"training.start: {rule}", row.draft.latest(("training", "start"), NAMED))])
         with at(*GUIDANCE, "snapshot" if cell.sampling.guidance.weak_row is None else "row"):
             weak = weak_weights(cell, reads.get("network"), self.sources, row)
         if weak:
@@ -205,14 +207,16 @@ def _validated(values: dict[str, Any]) -> Cell:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
     if gives(values, "budget"):
         values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's
-    problems = all_problems(values, Cell)
-    for place, problem in enumerate(problems):
-        key = str(problem.loc[0])
-        if problem.at_key and len(problem.loc) == 1 and key in Suite.model_fields:
-            rule = f"{key} is a key of the suite, not of a row: write it at the left margin, beside base"
-            problems[place] = replace(problem, message=rule)
-    refuse(problems)
+    rule = "is a key of the suite, not of a row: write it at the left margin, beside base"
+    refuse(told_where(all_problems(values, Cell), Suite.model_fields, rule))
     return Cell.model_validate(values)
+
+
+def told_where(problems: Iterable[Problem], keys: Container[object], rule: str) -> Iterator[Problem]:
+    """Yield the problems, those of unknown keys that are among `keys` with the rule that says where these belong."""
+    for problem in problems:
+        is_misplaced = problem.at_key and len(problem.loc) == 1 and problem.loc[0] in keys
+        yield replace(problem, message=f"{problem.loc[0]} {rule}") if is_misplaced else problem
 
 
 def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family, BackboneSpec]:
@@ -259,15 +263,11 @@ def _problems_of_parts(cell: Cell, draft: Draft, highest_seed: int) -> Iterator[
         yield from _adapter_problems(cell, draft)
 
         # Routes of a method that takes none, and none of one that needs some.
-        method, takes_routes = cell.method.name, cell.method.family.takes_routes
-        message = ""
-        if cell.routes and not takes_routes:
-            written = format_routes(cell.routes)
-            message = f"method {method} takes no routes, here {written}: set routes: [] or method: tread"
-        elif takes_routes and not cell.routes:
-            message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
-        if message:
-            yield Problem(message, draft.latest(("method",), ("routes",)))
+        if cell.method.family.takes_routes != bool(cell.routes):
+            rule = "needs routes: add them (routes: 2:8@0.5) or set method: dense"
+            if cell.routes:
+                rule = f"takes no routes, here {format_routes(cell.routes)}: set routes: [] or method: tread"
+            yield Problem(f"method {cell.method.name} {rule}", draft.latest(("method",), ("routes",)))
     if cell.generates:
         yield from _generation_problems(cell, draft)
 
