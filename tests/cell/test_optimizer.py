@@ -12,13 +12,12 @@ from tests.cell.test_step import ROUTED, make_cell, make_trainer
 from tests.small_backbones import BACKBONES
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cell import optimizer
-from tread_bench.cli.commands.plan import add_state
+from tread_bench.cli.costs import add_state, plan_table
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.errors import UserError
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.matrices import layers_over_tokens
 from tread_bench.suite.load import load_plan
-from tread_bench.suite.plan import plan_table
 
 MUON = {"optimizer": "muon", "weight_decay": 0.1}
 STATE = ("weights", "average", "optimizer")

@@ -9,6 +9,7 @@ import pytest
 from tests.command_line import figures
 from tests.run_folders import planned
 from tests.toy_suite import METRICS
+from tread_bench.cli.costs import plan_table
 from tread_bench.core.stored.documents import RowTiming
 from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.runner import runner
@@ -16,7 +17,6 @@ from tread_bench.runner.options import Options, Shard
 from tread_bench.runner.speed import equal_time
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
-from tread_bench.suite.plan import plan_table
 
 SUITE = f"""\
 name: toy

@@ -15,6 +15,7 @@ import pytest
 from tests.command_line import command, figures, tread_bench, wait_for
 from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import ONE_SEED, write_suite
+from tread_bench.cli.costs import plan_table
 from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
@@ -22,7 +23,7 @@ from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
-from tread_bench.suite.plan import checkpoint_bytes, plan_table
+from tread_bench.suite.plan import checkpoint_bytes
 
 
 def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:

@@ -10,9 +10,9 @@ from tests.small_backbones import BACKBONES
 from tests.suite.test_plan import TREAD
 from tests.suite.test_plan import plan_of as expanded
 from tests.suite.test_plan import problems_of as mistakes
+from tread_bench.cli.costs import plan_table
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.numbers.costs import cell_cost, iterations_within, training_macs
-from tread_bench.suite.plan import plan_table
 
 BASE = {
     "training": {"iterations": 100, "batch": 32},

@@ -14,6 +14,7 @@ import pytest
 from tests.data.test_parquet import COLOUR, png, write
 from tread_bench.cli import hours
 from tread_bench.cli.commands.plan import plan as show_plan
+from tread_bench.cli.costs import plan_table
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.costs import expected_work
 from tread_bench.core.problems import SuiteError
@@ -22,7 +23,6 @@ from tread_bench.data.parquet.family import PARQUET, ParquetData
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.suite.files import Look, _place_of
 from tread_bench.suite.load import load_plan
-from tread_bench.suite.plan import plan_table
 
 SUITE = """\
 name: mine

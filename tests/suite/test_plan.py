@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tread_bench.backbones.dit.family import DIT
+from tread_bench.cli.costs import plan_table
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe import families as registry
 from tread_bench.core.describe.families import Macs
@@ -17,7 +18,7 @@ from tread_bench.core.numbers.costs import Counts
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.merge import Draft
-from tread_bench.suite.plan import expand, plan_table
+from tread_bench.suite.plan import expand
 
 CHECKOUT = Path(__file__).parents[2]
 BASE = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tread_bench.cli.costs import plan_table
 from tread_bench.cli.hours import add_hours, pace_of
 from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
@@ -17,7 +18,7 @@ from tread_bench.reports.study import Study
 from tread_bench.suite.decidable import obstacles
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan, shipped_suites
-from tread_bench.suite.plan import Plan, PlannedCell, plan_table
+from tread_bench.suite.plan import Plan, PlannedCell
 
 JIT = "imagenet256/jit_tokens"
 PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet") and name != JIT)

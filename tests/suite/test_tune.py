@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.toy_suite import METRICS, toy_suite, write_suite
+from tread_bench.cli.costs import plan_table
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import load_plan
-from tread_bench.suite.plan import plan_table
 from tread_bench.suite.resolve import Resolver
 
 SUITE = toy_suite(40, 20, more="tune: {}\n").replace("  dense: {}", "  dense: {}\n  again: {seed_group: 1}")

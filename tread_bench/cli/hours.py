@@ -10,6 +10,7 @@ from shlex import quote
 from statistics import median
 from typing import Any
 
+from tread_bench.cli.costs import plan_table, tuning_by_row
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
@@ -17,7 +18,7 @@ from tread_bench.core.numbers.costs import VALIDATION_TIMES, expected_work, trai
 from tread_bench.core.problems import SuiteError
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.decidable import obstacles, routes_of
-from tread_bench.suite.plan import Plan, PlannedCell, plan_table
+from tread_bench.suite.plan import Plan, PlannedCell
 
 Replan = Callable[[list[str]], Plan]
 
@@ -133,12 +134,10 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
         evaluations_s = expected_work(planned.cell).evaluations / (pace.evaluation or of_row)
         return (macs / of_row + evaluations_s) / 3600
 
-    counted: set[str] = set()
+    tuning = tuning_by_row(plan)
     for row in table:
         name, cells = row["row"], plan.rows[row["row"]]
-        tuning = [one for one in plan.tuning_cells({name} & plan.tuning.keys()) if one.id not in counted]
-        counted.update(one.id for one in tuning)
-        row["tuning_hours"] = math.fsum(hours(one.tunes, one, training_macs(one.cell)) for one in tuning)
+        row["tuning_hours"] = math.fsum(hours(one.tunes, one, training_macs(one.cell)) for one in tuning[name])
         row["device_hours"] = len(cells) * hours(name, cells[0], row["training_macs"]) + row["tuning_hours"]
     return math.fsum(row["device_hours"] for row in table)
 

@@ -10,9 +10,7 @@ from typing import Any
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.suite import Cell, Suite, Tune
 from tread_bench.core.config.training import RoutingSchedule
-from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.names import unknown
-from tread_bench.core.numbers.costs import cell_cost, training_macs
 from tread_bench.core.problems import Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
 from tread_bench.suite.budgets import need
@@ -323,52 +321,6 @@ def _cells(rows: Sequence[Row], suite: Suite) -> tuple[PlannedCell, ...]:
 Candidates = Mapping[float, tuple[PlannedCell, ...]]  # the tuning cells of a row, by learning rate
 
 
-def plan_table(plan: Plan) -> list[dict[str, Any]]:
-    """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
-
-    MACs are per image, but for `training_macs`, those of a cell's whole training. `train_step_macs` counts forward and
-    backward under the routes, and `mean_train_step_macs` averages it over the schedule. `budget` is null,
-    or says which row's `training_macs` this one trains to, and the actual ratio. `ideal_speedup` is the forward MACs of
-    the dense network that its steps are timed in turn with, over its own.
-    `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
-    `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
-    first, and `tuning_macs` what they cost together.
-    """
-    table, counted = [], set[str]()
-    macs: dict[str, int] = {}
-    for name, (first, *_) in plan.rows.items():
-        macs[name] = training_macs(first.cell) if first.cell.trains else 0
-    for name, cells in plan.rows.items():
-        first = cells[0]
-        cost = cell_cost(first.cell)
-        tuning = [cell for cell in plan.tuning_cells({name} & plan.tuning.keys()) if cell.id not in counted]
-        counted.update(cell.id for cell in tuning)
-        reference = plan.timed_with(first)
-        speedup = cost.ideal_speedup
-        if reference is not None:
-            speedup = cell_cost(reference.cell).dense_forward_macs / cost.forward_macs
-        budget = first.cell.training.budget if first.cell.trains else None
-        row: dict[str, Any] = {
-            "row": first.row,
-            "cells": len(cells),
-            "iterations": first.cell.training.iterations if first.cell.trains else 0,
-            "budget": {"macs_of": budget.macs_of, "ratio": macs[name] / macs[budget.macs_of]} if budget else None,
-            "backbone": first.cell.backbone.label,
-            "method": first.cell.method.name,
-            "routes": format_routes(first.cell.routes),
-            "optimizer": first.cell.training.optimizer,
-            **cost.model_dump(mode="json"),
-            "trained_params": cost.stored_params,
-            "training_macs": macs[name],
-            "ideal_speedup": speedup,
-            "disk_bytes": sum(disk_bytes(cell, cost.stored_params) for cell in (*cells, *tuning)),
-            "tuning_cells": len(tuning),
-            "tuning_macs": sum(training_macs(cell.cell) for cell in tuning),
-        }
-        table.append(row)
-    return table
-
-
 def disk_bytes(planned: PlannedCell, params: int) -> int:
     """Return an upper bound of the disk space of a cell.
 
@@ -386,8 +338,3 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
 def checkpoint_bytes(params: int) -> int:
     """Return the size of a checkpoint: weights, their average and both Adam moments, in float32."""
     return 4 * 4 * params
-
-
-def state_bytes(params: int) -> int:
-    """Return the memory of what a checkpoint has and of gradients, in float32."""
-    return checkpoint_bytes(params) + 4 * params

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tread_bench.suite.plan import Plan
-
-_MOMENT_BYTES = 4  # per parameter of a matrix that Muon changes, which has one moment instead of two
 
 
 def plan(
@@ -46,12 +43,12 @@ def plan(
     Files that are there are checked by their headers and labels; what is missing is listed.
     """
     from tread_bench.cli.console import stdout_console
+    from tread_bench.cli.costs import add_state, plan_table
     from tread_bench.cli.hours import add_hours, hours_in_words, pace_of, within, within_in_words
     from tread_bench.core.errors import UserError
     from tread_bench.suite.decidable import OBSTACLES, obstacles
     from tread_bench.suite.files import Look
     from tread_bench.suite.load import find_suite, load_plan
-    from tread_bench.suite.plan import plan_table
 
     if limit is None and run_with_spread is not None:
         raise UserError(f"--from {run_with_spread}: shows which differences --hours can find; add --hours H")
@@ -114,21 +111,6 @@ def plan(
         typer.echo("\n".join(within_in_words(limit, fitting)))
     if missing:
         typer.echo("\n".join(["missing, and needed to run it:", *missing]))
-
-
-def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
-    """Add `state_bytes` to the rows of a plan: weights, gradients, moments and average of a training."""
-    from tread_bench.suite.plan import state_bytes
-
-    for row in rows:
-        cell = plan.rows[row["row"]][0].cell
-        frozen = row["params"] + row["auxiliary_params"] - row["trained_params"]
-        row["state_bytes"] = state_bytes(row["trained_params"]) + 4 * frozen
-        if cell.training.optimizer == "muon":
-            from tread_bench.model.matrices import layers_over_tokens  # needs torch
-
-            shapes = layers_over_tokens(cell.backbone.family(), cell.backbone.spec(cell.data)).values()
-            row["state_bytes"] -= _MOMENT_BYTES * sum(map(math.prod, shapes))
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
