@@ -29,7 +29,7 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
     table, tuning = [], tuning_by_row(plan)
     for name, cells in plan.rows.items():
         # Its network beside the dense one, and its training beside that of its budget.
-        first, choosing = cells[0], tuning[name]
+        first, choosing = cells[0], tuning.get(name, [])
         cost, reference = cell_cost(first.cell), plan.timed_with(first)
         speedup = cost.ideal_speedup
         if reference is not None:
@@ -61,11 +61,15 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
 
 
 def tuning_by_row(plan: Plan) -> dict[str, list[PlannedCell]]:
-    """Return the trainings that choose each row's learning rate; of rows that share them, the first has them."""
-    found, counted = {}, set[str]()
-    for row in plan.rows:
-        found[row] = [cell for cell in plan.tuning_cells({row} & plan.tuning.keys()) if cell.id not in counted]
-        counted.update(cell.id for cell in found[row])
+    """Return the trainings that choose the learning rates of rows; of rows that share them, the first has them."""
+    found: dict[str, list[PlannedCell]] = {}
+    counted = set[str]()
+    for row in plan.tuning:
+        found[row] = []
+        for cell in plan.tuning_cells([row]):
+            if cell.id not in counted:
+                counted.add(cell.id)
+                found[row].append(cell)
     return found
 
 

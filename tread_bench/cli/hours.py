@@ -137,7 +137,8 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
     tuning = tuning_by_row(plan)
     for row in table:
         name, cells = row["row"], plan.rows[row["row"]]
-        row["tuning_hours"] = math.fsum(hours(one.tunes, one, training_macs(one.cell)) for one in tuning[name])
+        choosing = tuning.get(name, [])
+        row["tuning_hours"] = math.fsum(hours(one.tunes, one, training_macs(one.cell)) for one in choosing)
         row["device_hours"] = len(cells) * hours(name, cells[0], row["training_macs"]) + row["tuning_hours"]
     return math.fsum(row["device_hours"] for row in table)
 

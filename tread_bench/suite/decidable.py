@@ -24,7 +24,6 @@ def obstacles(plan: Plan) -> list[Problem]:
     trained = [row for row in rows if row.cell.trains]
     if plan.is_smoke or asks_other or not trained:
         return []
-
     return [*_obstacles(plan, trained)]
 
 

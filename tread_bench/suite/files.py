@@ -73,16 +73,16 @@ class Files:
 
     def lacks_run(self, cell: Cell, draft: Draft) -> bool:
         """Return whether a cell reads weights of a run that is not read; note it where it is missing."""
-        requested, at = (cell.evaluate, "evaluate") if cell.evaluate else (cell.training.start, "training.start")
-        run = requested.run if requested is not None else None
-        if run is None:
+        requested = cell.evaluate or cell.training.start
+        if requested is None or requested.run is None:
             return False
         if self.look is Look.NOT_AT_ALL:
             return True
-        if os.path.isdir(run):
+        if os.path.isdir(requested.run):
             return False
-        message = f"{run} is not a run folder, since it does not exist; correct the path, or run its suite first"
-        self.missing += draft.moved([Problem(message, (*at.split("."), "run"))])
+        loc: Loc = ("evaluate", "run") if cell.evaluate else ("training", "start", "run")
+        rule = "is not a run folder, since it does not exist; correct the path, or run its suite first"
+        self.missing += draft.moved([Problem(f"{requested.run} {rule}", loc)])
         return True
 
     def _once(self, key: object, find: Callable[[], Any]) -> Any:

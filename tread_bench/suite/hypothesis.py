@@ -73,6 +73,7 @@ def _without_references(arms: Mapping[Arm, _Lengths], tokens: int, route: str) -
 
 def _unequal_lengths(arms: Mapping[Arm, _Lengths], hypothesis: Hypothesis) -> Iterator[Problem]:
     """Arms of one number of tokens that are not trained to the same budgets, or to too few of them."""
+    # As many lengths of each, at the same training MACs.
     counts = {len(own): own[-1][1] for own in arms.values()}
     if len(counts) > 1 or 1 in counts:
         rule = "arms and widths of a number of tokens need as many lengths, two or more, for a ratio is read on a curve"
@@ -87,6 +88,8 @@ def _unequal_lengths(arms: Mapping[Arm, _Lengths], hypothesis: Hypothesis) -> It
             way_out = "training: {budget: {macs_of: DENSE ROW}}, and widths as many iterations as make the same MACs"
             yield Problem(f"{hypothesis.test}: {apart}; {rule}; give rows {way_out}", _AT)
             return
+
+    # Lengths that a loss can be read between, with the margin.
     (first, _), (second, _), *longer = next(iter(arms.values()))
     if hypothesis.margin > 1 and not longer:
         rule = "a loss is read between lengths, and only a third says how far that is off; add one, or use margin 1"

@@ -72,20 +72,18 @@ def load_plan(
         allows_missing: missing files are listed in the plan; otherwise they are mistakes.
     """
     # Read the suite and the overrides, with absolute file names.
-    data: Any
-    problems: list[Problem]
-    if isinstance(suite, Mapping):
-        data, places, problems = dict(suite), Places(), []
-        folder = Path.cwd()
-    else:
+    data: Any = suite
+    folder, data_folder = Path.cwd(), data_root or Path.cwd()
+    places, problems = Places(), list[Problem]()
+    if not isinstance(suite, Mapping):
         path = Path(suite)
-        data, places, problems = read_yaml(_read_text(path), str(path))
         folder = path.parent
-    data_folder, plan = data_root or Path.cwd(), None
+        data, places, problems = read_yaml(_read_text(path), str(path))
+    plan = None
     try:
-        if not isinstance(data, dict):
+        if not isinstance(data, Mapping):
             raise SuiteError([Problem("a suite is a mapping: write name: ... and base: ... at the left margin")])
-        data = absolute_value((), data, Roots(folder, data_folder))
+        data = absolute_value((), dict(data), Roots(folder, data_folder))
         for override in overrides:
             problems += _apply(override, data, places, Roots(Path.cwd(), data_folder))
 

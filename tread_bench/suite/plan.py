@@ -127,16 +127,16 @@ class Plan:
 
     def tuning_cells(self, rows: Iterable[str]) -> list[PlannedCell]:
         """Return the tuning cells of some rows, each once."""
-        found = {}
+        found: dict[str, PlannedCell] = {}
         for row in rows:
-            for cells in (*self.tuning[row].values(), *self.checks.get(row, {}).values()):
-                found.update({cell.id: cell for cell in cells})
+            candidates = (*self.tuning[row].values(), *self.checks.get(row, {}).values())
+            found |= {cell.id: cell for cells in candidates for cell in cells}
         return [*found.values()]
 
     def tuned_at(self, row: str) -> str:
         """Return the shorter row at whose length a row is tuned; "" for its own."""
-        cells = [cell for candidates in self.tuning[row].values() for cell in candidates]
-        return cells[0].tunes if self.suite.tune and self.suite.tune.shortest and cells[0].tunes != row else ""
+        first = next(iter(self.tuning[row].values()))[0]
+        return first.tunes if self.suite.tune and self.suite.tune.shortest and first.tunes != row else ""
 
     def tuned_with(self, cells: Iterable[PlannedCell]) -> list[str]:
         """Return the rows whose learning rates must be chosen for some cells: theirs, and those of the rows that they
@@ -153,7 +153,7 @@ class Plan:
         """Return the plan with the learning rates that were chosen so far filled in; what needs more is pending."""
         known = []
         for row in self.expanded:
-            needed = {weights.source.row for weights in row.reads.values() if not weights.source.run}
+            needed = row.read_rows
             if row.cell.trains:
                 needed.add(row.name)
             if needed <= choices.keys():
@@ -190,16 +190,12 @@ class Plan:
         if absent:
             raise SuiteError([Problem(unknown("row", name, self.rows), place=Place("--rows")) for name in absent])
 
-        # With the cells that they read, and those that these read.
-        by_id = {cell.id: cell for cell in self.cells}
-        wanted = {row for rows in found.values() for row in rows} if names else set(self.rows)
-        chosen = {cell.id for cell in self.cells if cell.row in wanted}
-        unread = [*chosen]
-        while unread:
-            read = {source.cell for source in by_id[unread.pop()].sources.values() if not source.run}
-            unread += read - chosen
-            chosen |= read
-        return [cell for cell in self.cells if cell.id in chosen]
+        # With the rows whose weights they read, and those that these read.
+        reads = {row.name: row.read_rows for row in self.expanded}
+        chosen = [row for rows in found.values() for row in rows] or [*self.rows]
+        for row in chosen:  # which grows
+            chosen += reads[row].difference(chosen)
+        return [cell for cell in self.cells if cell.row in chosen]
 
 
 def expand(suite: Suite, files: Files | None = None) -> Plan:
@@ -256,11 +252,9 @@ def _planned(rows: tuple[Row, ...], suite: Suite) -> Plan:
     if suite.tune is None:
         return plan
     trained = {row.name: row for row in rows if row.cell.trains}
-    tuned_at = {name: name for name in trained}
-    if suite.tune.shortest:
-        tuned_at |= shortest({name: row.cell for name, row in trained.items()})
+    shorter = shortest({name: row.cell for name, row in trained.items()}) if suite.tune.shortest else {}
     known: dict[str, tuple[PlannedCell, ...]] = {}
-    tuning = {name: _candidates(trained[tuned_at[name]], suite.tune, known) for name in trained}
+    tuning = {name: _candidates(trained[shorter.get(name, name)], suite.tune, known) for name in trained}
     checks = {name: _candidates(trained[name], suite.tune, known) for name in trained if name in suite.tune.check}
     return replace(plan, tuning=tuning, checks=checks)
 

@@ -60,8 +60,8 @@ class Row:
         for kind, weights in self.reads.items():
             # The evaluating cell itself has what its training was.
             read += weights.source.history if kind == "network" else weights.source.determined_by
-        settings = [part.model_dump(mode="json") for part in (self.cell, self.suite.compute)]
-        return digest(canonical_json([*settings, *read]))
+        cell, compute = self.cell.model_dump(mode="json"), self.suite.compute.model_dump(mode="json")
+        return digest(canonical_json([cell, compute, *read]))
 
     @cached_property
     def architecture_key(self) -> str:
@@ -89,6 +89,11 @@ class Row:
         aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
         weights = evaluated.model_dump_json(exclude={"options"})
         return f"{weights} {self.cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
+
+    @property
+    def read_rows(self) -> set[str]:
+        """The rows of this run whose weights it reads."""
+        return {weights.source.row for weights in self.reads.values() if not weights.source.run}
 
     def seed(self, seed: int) -> int:
         """Return the seed of its cell that has this seed of the suite."""
@@ -141,8 +146,7 @@ class Resolver:
             rule = f"learns a variance, for which backbone {cell.backbone.label} has no output: choose one with"
             way_out = "learn_sigma: true, such as DiT-S/2, or set objective.learned_variance: false"
             keys = (("objective", "learned_variance"), ("backbone", "learn_sigma"), ("backbone", "name"))
-            message = f"objective {cell.objective.name} {rule} {way_out}"
-            raise SuiteError([Problem(message, draft.latest(*keys))])
+            raise SuiteError([Problem(f"objective {cell.objective.name} {rule} {way_out}", draft.latest(*keys))])
         with at("selector"):
             selectors.find(cell.selector)
             if cell.routes:
@@ -182,9 +186,9 @@ class Resolver:
         cell = resolved.cell
         reads: dict[Reads, Weights] = {}
         if cell.evaluate is not None:
-            cell, reads["network"] = adopted(cell, row, self.sources)
+            cell, reads["network"] = adopted(cell, cell.evaluate, row, self.sources)
         elif cell.training.start is not None and cell.trains:
-            cell, reads["start"] = started(cell, spec, row, self.sources)
+            cell, reads["start"] = started(cell, cell.training.start, spec, row, self.sources)
         budget, other = cell.training.budget, resolved.reference
         if budget is not None and other is not None and cell.training.start != other.training.start:
             rule = f"row {budget.macs_of!r}, which the budget names, starts from other weights; set the same"
@@ -215,8 +219,9 @@ def _validated(values: dict[str, Any]) -> Cell:
 def told_where(problems: Iterable[Problem], keys: Container[object], rule: str) -> Iterator[Problem]:
     """Yield the problems, those of unknown keys that are among `keys` with the rule that says where these belong."""
     for problem in problems:
-        is_misplaced = problem.at_key and len(problem.loc) == 1 and problem.loc[0] in keys
-        yield replace(problem, message=f"{problem.loc[0]} {rule}") if is_misplaced else problem
+        if problem.at_key and len(problem.loc) == 1 and problem.loc[0] in keys:
+            problem = replace(problem, message=f"{problem.loc[0]} {rule}")
+        yield problem
 
 
 def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family, BackboneSpec]:
@@ -248,11 +253,9 @@ def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family,
     spec = family.spec.model_validate(values)
     for key, value in spec:
         if isinstance(value, int | float) and value > MAX_NUMBER:
-            with at("backbone", key):
-                raise ValueError(f"backbone.{key} {value}: must be at most {MAX_NUMBER}")
+            raise SuiteError([Problem(f"backbone.{key} {value}: must be at most {MAX_NUMBER}", ("backbone", key))])
     if family.num_blocks(spec) > MAX_BLOCKS:
-        with at("backbone", "depth"):
-            raise ValueError(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower")
+        raise SuiteError([Problem(f"backbone: at most {MAX_BLOCKS} blocks; make it shallower", ("backbone", "depth"))])
     return family, spec
 
 

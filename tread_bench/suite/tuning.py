@@ -46,19 +46,18 @@ def tuning_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def shortest(cells: Mapping[str, Cell]) -> dict[str, str]:
-    """Return, of cells by row, the shortest of the rows that differ from a row in their length alone and decay at their
-    end; only of rows that have a shorter one.
+    """Return, of cells by row, the shortest of the rows that differ from a row in their length alone, for each row that
+    decays at its end.
     """
     alike: dict[str, list[str]] = {}
     for row, cell in cells.items():
         if cell.trains and 0 < cell.training.decay.span < 1:
             own: Any = {"metrics": True, "sampling": True, "training": _OF_ITS_LENGTH}
             alike.setdefault(cell.model_dump_json(exclude=own), []).append(row)
-    shorter = {}
+    found: dict[str, str] = {}
     for rows in alike.values():
-        first = min(rows, key=lambda row: cells[row].training.iterations)
-        shorter.update({row: first for row in rows if row != first})
-    return shorter
+        found |= dict.fromkeys(rows, min(rows, key=lambda row: cells[row].training.iterations))
+    return found
 
 
 def unfit_to_tune(tune: Tune, cells: Mapping[str, Cell], seeds: Iterable[int]) -> Iterator[Problem]:
@@ -77,7 +76,7 @@ def unfit_to_tune(tune: Tune, cells: Mapping[str, Cell], seeds: Iterable[int]) -
         yield Problem(f"seed {shared[0]}: {rule}", ("seeds",))
     if not tune.shortest or not trained:
         return
-    if not shortest(trained):
+    if all(row == other for row, other in shortest(trained).items()):
         rule = "and have a decay that begins late, such as wsd; set it to false"
         yield Problem(f"tune.shortest has no effect: no rows differ in their length alone {rule}", ("tune", "shortest"))
     for place, name in enumerate(tune.check):

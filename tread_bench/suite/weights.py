@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import Budget, KeptWeights
+from tread_bench.core.config.training import Budget, Evaluate, KeptWeights, Start
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.plugins import named
@@ -127,14 +127,12 @@ class Sources:
         raise SuiteError([Problem(f"{unknown('trained row', budget.macs_of, able)} ({rule})", NAMED)])
 
 
-def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
+def adopted(cell: Cell, requested: Evaluate, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
     """Return the cell with all that its source's training determines, and the weights that it evaluates.
 
     Raises:
         SuiteError: they do not exist, or the row contradicts what they were trained with.
     """
-    requested = cell.evaluate
-    assert requested is not None
     weights = _requested(requested, ("evaluate",), row, sources)
     source, method = weights.source, weights.source.cell.method
 
@@ -167,14 +165,12 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
     return cell.model_copy(update=taken), weights
 
 
-def started(cell: Cell, spec: BackboneSpec, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
+def started(cell: Cell, requested: Start, spec: BackboneSpec, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
     """Return the cell with nothing open of what it starts from, and the weights that it starts from.
 
     Raises:
         SuiteError: they do not exist, or do not fit the cell's network.
     """
-    requested = cell.training.start
-    assert requested is not None
     weights = _requested(requested, ("training", "start"), row, sources)
     source, named_row = weights.source, f"training.start.row {weights.source.row!r}"
     other = source.cell
