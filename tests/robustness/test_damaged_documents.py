@@ -14,10 +14,10 @@ import pytest
 from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
 from tread_bench.cli.commands.check import check
 from tread_bench.cli.commands.clean import clean
+from tread_bench.cli.commands.status import status_of
 from tread_bench.core.errors import UserError
 from tread_bench.reports.page.run import render
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.status import status_of
 from tread_bench.services.samples import find_cell
 
 STORED = Path(__file__).parents[1] / "stored"

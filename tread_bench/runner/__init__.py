@@ -1,1 +1,1 @@
-"""The run folder and who works on it: executors, progress, status, the speed phase. No torch."""
+"""The run folder and who works on it: executors, progress, the speed phase. No torch."""

@@ -1,33 +1,121 @@
-"""The command `status`: the state of a run."""
+"""The command `status`: the state of a run, from its folder alone: what is done, what runs where, what was lost."""
 
 from __future__ import annotations
 
 import json
+import platform
+import time
 from collections import Counter
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import typer
 
 from tread_bench.cli.options import JsonOption, RunArgument
+from tread_bench.core.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tread_bench.runner.status import CellStatus, Status
+    from tread_bench.core.stored.documents import RunPlan
+    from tread_bench.runner.folder import RunFolder
+    from tread_bench.runner.heartbeat import Progress
 
+State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
+LOST = "its process ended before it had a record; the cell's log may say why"
+HEARD_S = 600.0  # since the last report of a cell elsewhere, whose lock may not be visible here
 SILENT_S = 60.0  # without a report, after which a running cell is called silent
 COLOURS = {"failed": "red", "lost": "yellow", "unreadable": "red", "running": "cyan", "done": "green"}
+
+
+@dataclass(frozen=True, slots=True)
+class CellStatus:
+    """One cell: `lost` was interrupted and will resume, `trained` waits for the speed and memory of its row."""
+
+    cell: str
+    row: str
+    seed: int
+    state: State
+    reason: str = ""  # of a failure or a loss
+    progress: Progress | None = None  # of the latest attempt, unless the cell has ended
+    silent_s: float | None = None  # of a running cell: since its last report
+
+    @property
+    def name(self) -> str:
+        return f"{self.row} seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A run: its cells in the order of its plan."""
+
+    suite: str | None  # None: a runner has just started, and has not said
+    is_smoke: bool
+    device: str | None
+    is_held: bool | None  # whether a runner holds the folder; None: the file system cannot tell
+    cells: tuple[CellStatus, ...] = ()
+
+    @property
+    def counts(self) -> dict[State, int]:
+        """The number of cells in each state that occurs."""
+        counts = Counter(cell.state for cell in self.cells)
+        return {state: counts[state] for state in get_args(State) if counts[state]}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every cell has ended, with the speed of its row."""
+        return bool(self.cells) and self.counts.keys() <= {"done", "failed", "skipped"}
 
 
 def status(run_dir: RunArgument, as_json: JsonOption = False) -> None:
     """Show what is done, what runs where, and what failed or was lost."""
     from tread_bench.cli.console import stdout_console
     from tread_bench.runner.folder import RunFolder
-    from tread_bench.runner.status import status_of
 
     now = status_of(RunFolder(run_dir))
     typer.echo(json.dumps(_plain(now), indent=2)) if as_json else stdout_console().print(_picture(now))
+
+
+def status_of(folder: RunFolder) -> Status:
+    """Read the state of a run folder, and change nothing there.
+
+    Raises:
+        StoreError: it is not a run folder, or its plan cannot be read.
+    """
+    from tread_bench.core.stored.cache import is_locked
+
+    is_held = is_locked(folder.root / ".lock")
+    if is_held and not folder.plan_path.exists():  # by a runner that has just started
+        return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
+    plan = folder.existing_plan()
+    cells = tuple(_look(folder, cell_id, plan) for cell_id in plan.cells)
+    return Status(plan.suite.name, plan.smoke, plan.numerics.device, is_held, cells)
+
+
+def _look(folder: RunFolder, cell_id: str, plan: RunPlan) -> CellStatus:
+    """The state of a cell."""
+    from tread_bench.runner.heartbeat import read_progress
+
+    # It has ended, or cannot be read.
+    row, seed = plan.rows[cell_id]
+    try:
+        folder.request(cell_id)  # which must be readable, too
+        record = folder.record(cell_id)
+    except UserError as error:
+        return CellStatus(cell_id, row, seed, "unreadable", str(error))
+    if record is not None:
+        state: State = "trained" if plan.timing.pairs and record.lacks_speed else record.status
+        return CellStatus(cell_id, row, seed, state, record.reason)
+
+    # It runs, was lost, or has not begun.
+    progress = read_progress(folder, cell_id)
+    silent_s = max(0.0, time.time() - progress.updated) if progress else 0.0
+    is_heard_elsewhere = progress is not None and progress.host != platform.node() and silent_s < HEARD_S
+    if folder.is_taken(cell_id) or is_heard_elsewhere:
+        return CellStatus(cell_id, row, seed, "running", progress=progress, silent_s=silent_s)
+    if progress is None:
+        return CellStatus(cell_id, row, seed, "waiting")
+    return CellStatus(cell_id, row, seed, "lost", LOST, progress)
 
 
 def _plain(status: Status) -> dict[str, Any]:
@@ -38,35 +126,28 @@ def _plain(status: Status) -> dict[str, Any]:
 
 
 def headline(status: Status) -> str:
-    """Return one line about the whole run."""
-    counts = ", ".join(f"{count} {state}" for state, count in status.counts.items())
-    which = " (smoke run)" if status.is_smoke else ""
-    summary = f"{status.suite}{which}: {_stage(status)}" if status.suite else _stage(status)
-    return f"{summary} ({len(status.cells)} cells: {counts})" if counts else summary
-
-
-def _stage(status: Status) -> str:
-    """What the run is doing."""
-    is_trained = all(cell.is_trained for cell in status.cells)
-    if status.is_complete:
-        return "finished"
-    if not status.cells:
-        return "a runner has just started"
-
-    # The state in which a run without a runner was left.
+    """Return one line about the whole run: what it is doing, or how a run without a runner was left."""
     cells, counts = len(status.cells), status.counts
-    if not status.is_held and "running" not in counts:
-        if status.is_held is None:
-            return "it cannot be seen from here whether a runner is active"
-        if unreadable := counts.get("unreadable"):
-            state = f"and {unreadable} of {cells} cells cannot be read, for the reasons given with them"
-        elif counts.get("lost"):
-            state = "it was interrupted"
+    is_trained = not counts.keys() & {"running", "lost", "waiting"}
+    if not cells:
+        return "a runner has just started"
+    if status.is_complete:
+        stage = "finished"
+    elif status.is_held or "running" in counts:
+        stage = "measuring speed and memory" if is_trained else "training"
+    elif status.is_held is None:
+        stage = "it cannot be seen from here whether a runner is active"
+    else:
+        if "unreadable" in counts:
+            left = f"and {counts['unreadable']} of {cells} cells cannot be read, for the reasons given with them"
+        elif "lost" in counts:
+            left = "it was interrupted"
         else:
-            state = "every cell is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not started"
-        return f"no runner is active, {state}; `tread-bench run` with its suite resumes it"
-
-    return "measuring speed and memory" if is_trained else "training"
+            left = "every cell is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not started"
+        stage = f"no runner is active, {left}; `tread-bench run` with its suite resumes it"
+    which = " (smoke run)" if status.is_smoke else ""
+    in_states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return f"{status.suite}{which}: {stage} ({cells} cells: {in_states})"
 
 
 def _picture(status: Status) -> RenderableType:
@@ -88,7 +169,7 @@ def _picture(status: Status) -> RenderableType:
             table.add_row(row, *(str(counts[state] or "") for state in states))
         parts.append(table)
 
-    # Running cells; then what failed or was lost.
+    # Running cells; then what failed or was lost, which its runner or the next one tries again.
     if running := [cell for cell in status.cells if cell.state == "running"]:
         first, last = Column("running cell", overflow="fold"), Column("where", overflow="fold")
         table = Table(
@@ -97,7 +178,11 @@ def _picture(status: Status) -> RenderableType:
         for cell in running:
             table.add_row(*_running(cell, status))
         parts.append(table)
-    parts += [Text(_line(cell), style=COLOURS.get(cell.state, "")) for cell in status.cells if cell.reason]
+    for cell in status.cells:
+        if cell.reason:
+            again = "; it resumes from its last checkpoint" if cell.state == "lost" else ""
+            text = f"{cell.name}: {cell.state}: {cell.reason}{again}"
+            parts.append(Text(text, style=COLOURS.get(cell.state, "")))
     return Group(*parts)
 
 
@@ -117,15 +202,4 @@ def _running(cell: CellStatus, status: Status) -> tuple[str, ...]:
         rate = f"{progress.rate:.3g}" if progress.rate else ""
         gpu = f", GPU {progress.device}" if status.device == "cuda" and progress.device else ""
         where = f"{progress.host}, pid {progress.pid}{gpu}"
-    return _name(cell), phase, done, rate, where
-
-
-def _name(cell: CellStatus) -> str:
-    return cell.row if cell.seed is None else f"{cell.row} seed {cell.seed}"
-
-
-def _line(cell: CellStatus) -> str:
-    """Its state, and why; a lost cell is retried, by its runner or by the next one."""
-    reason = f": {cell.reason}" if cell.reason else ""
-    again = "; it resumes from its last checkpoint" if cell.state == "lost" else ""
-    return f"{_name(cell)}: {cell.state}{reason}{again}"
+    return cell.name, phase, done, rate, where

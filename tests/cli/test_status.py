@@ -12,11 +12,10 @@ import pytest
 from tests.command_line import tread_bench
 from tests.run_folders import end, figures_of_speed, planned, ready
 from tests.toy_suite import toy_suite
-from tread_bench.cli.commands.status import headline
+from tread_bench.cli.commands.status import LOST, headline, status_of
 from tread_bench.core.stored.cache import is_locked
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress
-from tread_bench.runner.status import LOST, status_of
 from tread_bench.suite.plan import Plan
 
 
