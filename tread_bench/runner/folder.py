@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.names import few
@@ -253,32 +253,24 @@ class RunFolder:
         """One runner at a time, or one for each `part` of the run; released by the kernel at a process's death.
 
         Raises:
-            StoreError: another runner holds the folder, or that part of it.
+            StoreError: another runner holds the folder, or that part of it; or there cannot be a locked folder.
         """
-        with self._lock_file(".lock", "in use by another tread-bench", shared=bool(part)):
-            if not part:
-                yield
-                return
-            name = f".lock-{part.replace('/', '-of-')}"
-            with self._lock_file(name, f"in use by another tread-bench for --shard {part}"):
-                yield
-
-    def _lock_file(self, name: str, state: str, shared: bool = False) -> IO[str]:
-        """The lock's file, opened and locked."""
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            file = open_plain(self.root / name, "a+")
-        except OSError as error:
-            raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
-        try:
-            try_lock(file, shared)
-        except BlockingIOError:
-            file.close()
-            raise StoreError(f"{self.root} is {state}; wait for it or give another --out") from None
-        except OSError as error:
-            file.close()
-            raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
-        return file
+        locks = {".lock": ""}  # runners of parts share it
+        if part:
+            locks[f".lock-{part.replace('/', '-of-')}"] = f" for --shard {part}"
+        with ExitStack() as held:
+            for name, of_part in locks.items():
+                try:
+                    self.root.mkdir(parents=True, exist_ok=True)
+                    file = held.enter_context(open_plain(self.root / name, "a+"))
+                    try_lock(file, shared=bool(part) and not of_part)
+                except BlockingIOError:
+                    state = f"is in use by another tread-bench{of_part}"
+                    raise StoreError(f"{self.root} {state}; wait for it or give another --out") from None
+                except OSError as error:
+                    rule = f"cannot be a run folder: {error.strerror}"
+                    raise StoreError(f"--out {self.root} {rule}; give another") from None
+            yield
 
     @contextmanager
     def turn(self) -> Iterator[None]:

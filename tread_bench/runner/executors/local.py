@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 import time
@@ -31,7 +30,6 @@ _context = multiprocessing.get_context("forkserver")
 _PRELOADED = ["tread_bench.runner.executors.server", __name__]  # in this order
 PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
-FILES = 64  # handles: enough for the server, which fails to fork in words that do not name them where there are fewer
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
 
@@ -84,10 +82,6 @@ class Local:
         if most > len(names):
             asked = f"limits: a cell requests {most} GPUs (processes_per_cell x gpus_per_cell)"
             raise UserError(f"{asked} and this machine has {len(names)}; request fewer")
-        most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if 0 <= most_files < FILES:
-            rule = f"a run needs {FILES} open files, and may open {most_files} here"
-            raise UserError(f"{rule}: raise the limit with `ulimit -n`")
 
         waiting = deque(tasks)
         running: dict[int, _Running] = {}  # by their process's sentinel
