@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.fake_executor import Executor
-from tests.run_folders import CHOICES, new_folder, ready
+from tests.run_folders import CHOICES, new_folder
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import StoreError, read_json, write_json
@@ -17,7 +16,7 @@ from tread_bench.data.digits.family import DIGITS, DigitsData
 from tread_bench.runner.executors.tasks import Ended, Site
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options, Shard
-from tread_bench.runner.prepare import device_of, refuse_branches, resolve_choices, write_plan
+from tread_bench.runner.prepare import device_of, resolve_choices, write_plan
 from tread_bench.services import run as cli_run
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
@@ -134,14 +133,3 @@ def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):
     with pytest.raises(StoreError, match="has 6 cells, 2 of which"):
         resolved(tmp_path, Executor(), shard=Shard(1, 2))
     resolved(tmp_path, Executor())  # a runner of the whole may
-
-
-@pytest.mark.parametrize("older", [{"trunk": {"cell": "long-s0", "iteration": 4}}, {"branches": [{"length": 8}]}])
-def test_a_cell_that_an_older_version_began_with_shared_steps_is_refused_by_name(tmp_path, older):
-    folder, cell = ready(tmp_path, SMOKE), SMOKE.cells[0]
-    refuse_branches([cell], folder)
-    path = folder.cell(cell.id) / "cell.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **older}))
-    with pytest.raises(StoreError, match=rf"cell {cell.id} began as a part of one training of several lengths.*fresh"):
-        refuse_branches([cell], folder)
-    refuse_branches(SMOKE.cells[1:], folder)

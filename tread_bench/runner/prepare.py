@@ -26,8 +26,8 @@ from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.slurm import Slurm
 from tread_bench.runner.executors.tasks import Executor, Site, Task
-from tread_bench.runner.folder import Kept, RunFolder
-from tread_bench.runner.items import Todo, WorkItem, tunings
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.items import tunings
 from tread_bench.runner.options import Display, Options
 from tread_bench.runner.speed import is_compared_at_equal_time
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
@@ -44,7 +44,7 @@ def executor_named(name: str, workers: int | None, root: Path, limits: Limits) -
 
 
 def prepare(
-    plan: Plan, items: Sequence[WorkItem], folder: RunFolder, options: Options, display: Display
+    plan: Plan, untrained: Sequence[PlannedCell], folder: RunFolder, options: Options, display: Display
 ) -> tuple[Site, Choices, dict[str, DataFile]]:
     """Check everything that can refuse a run, and change nothing.
 
@@ -52,13 +52,11 @@ def prepare(
         where its cells run, under which choices, and the files that they read.
 
     Raises:
-        StoreError: cells of an older version, other numerical choices, data that cannot be used, a full disk.
+        StoreError: other numerical choices, data that cannot be used, a full disk.
         ChangedDataError: a file that a cell is about to read has changed.
     """
     limits, threads = plan.suite.limits, plan.suite.compute.threads
     executor = executor_named(options.executor, options.workers, folder.root, limits)
-    untrained = [item.cell for item in items if item.todo is Todo.TRAIN]
-    refuse_branches((item.cell for item in items if item.todo is Todo.TRAIN and item.kept is not Kept.NOTHING), folder)
     files = data_files(untrained, folder, options.begins_again, display.note)
 
     # Numerical choices, made on a machine that will run cells, which may have to wait for one.
@@ -240,17 +238,6 @@ def write_plan(
 def references(plan: Plan) -> dict[str, str]:
     """Return each cell and the dense cell it is compared with, as the suite has it now."""
     return {cell.id: cell.reference for cell in plan.all_cells}
-
-
-def refuse_branches(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
-    """Raises StoreError where an older version began a cell as a part of one training of several lengths."""
-    for cell in untrained:
-        request = folder.request(cell.id)
-        if request and request.is_branched:
-            raise StoreError(
-                f"{folder.root}: cell {cell.id} began as a part of one training of several lengths, and each length is "
-                "now a training of its own: run it to its end with the version that began it, or begin again (--fresh)"
-            )
 
 
 def data_files(

@@ -160,7 +160,7 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
     try:
         with folder.turn():
             # Every check that can refuse the run; then what is wanted again is forgotten, and the plan is written.
-            site, choices, files = prepare(plan, items, folder, options, display)
+            site, choices, files = prepare(plan, untrained, folder, options, display)
             for item in items:
                 if item.kept is not None:
                     folder.forget(item.cell.id, item.cell.row_key, item.kept)

@@ -176,12 +176,6 @@ class CellRequest(Document):
         """Return `config`, validated. Raises ValidationError."""
         return Cell.model_validate(self.config)
 
-    @property
-    def is_branched(self) -> bool:
-        """Whether an older version began it as a part of one training of several lengths."""
-        older = self.model_extra or {}
-        return bool(older.get("trunk") or older.get("branches"))
-
 
 def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
     """Create a record of what was requested, under which conditions; `status` is failed unless `fields` say otherwise.
