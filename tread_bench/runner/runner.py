@@ -12,7 +12,7 @@ from tread_bench.core.signals import signals_interrupt
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.files import open_plain
 from tread_bench.core.stored.records import Record
-from tread_bench.runner.executors.tasks import Ended, Site, Started, TaskProgress
+from tread_bench.runner.executors.tasks import Ended, Site, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.items import Todo, WorkItem, chosen_rates, restate, tunings, work_items
 from tread_bench.runner.options import Display, Options
@@ -258,7 +258,7 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
             for event in events:
                 check_there(folder.root)
                 match event:
-                    case Started(key):
+                    case TaskProgress(key, of=0):
                         display.started(key)
                     case TaskProgress(key, phase_of_cell, done, of, loss):
                         display.progressed(key, phase_of_cell, done, of, loss)

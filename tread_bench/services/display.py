@@ -104,6 +104,7 @@ class Bars:
             self.bars[key] = self.progress.add_task(f"  {self.labels[key]}", total=None, news="")
 
     def progressed(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
+        self.started(key)
         self.progress.update(self.bars[key], total=of, completed=done, news=f"{phase}{_loss(loss)}")
         self._advance(key, min(done / of, 0.999))
 

@@ -15,7 +15,7 @@ from tests.command_line import wait_for
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors import local
 from tread_bench.runner.executors.local import Local
-from tread_bench.runner.executors.tasks import Ended, Started, Task
+from tread_bench.runner.executors.tasks import Ended, Task, TaskProgress
 from tread_bench.runner.executors.tasks import run_one as run_one_on
 
 HOLD_THE_GIL = "import ctypes; ctypes.PyDLL(None).sleep(600)"  # no other thread of the process runs meanwhile
@@ -136,7 +136,7 @@ def test_no_cell_makes_a_semaphore_that_a_kill_would_leave(task):
 def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, tmp_path):
     tasks = [Task(key, "builtins:exec", (HOLD_THE_GIL,), tmp_path / key) for key in "ab"]
     events = Local(2)(tasks)
-    assert [next(events), next(events)] == [Started("a"), Started("b")]
+    assert [next(events), next(events)] == [TaskProgress("a"), TaskProgress("b")]
     server = next(p for p in psutil.Process().children() if "forkserver" in " ".join(p.cmdline()))
     children = [child.pid for child in server.children()]
     server.kill()

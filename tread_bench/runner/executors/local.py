@@ -24,7 +24,7 @@ from tread_bench.core.environment import variables
 from tread_bench.core.errors import OUT_OF_MEMORY, UserError
 from tread_bench.core.lifeline import RUNNER, end_with_parent
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, perform
+from tread_bench.runner.executors.tasks import Ended, Event, Task, TaskProgress, perform
 
 _context = multiprocessing.get_context("forkserver")
 _PRELOADED = ["tread_bench.runner.executors.server", __name__]  # in this order
@@ -90,7 +90,7 @@ class Local:
                 while waiting and len(running) < self.at_once and (taken := gpus.take(waiting[0].gpus)) is not None:
                     started = _start(waiting.popleft(), taken)
                     running[started.process.sentinel] = started
-                    yield Started(started.task.key)
+                    yield TaskProgress(started.task.key)
                 inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
                 deadline = min(r.deadline for r in running.values())
                 timeout = None if deadline == math.inf else max(deadline - time.monotonic(), 0)

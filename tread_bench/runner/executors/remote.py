@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 from tread_bench.runner.executors.local import Local
-from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, run_one
+from tread_bench.runner.executors.tasks import Ended, Event, Task, TaskProgress, run_one
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 
@@ -40,7 +40,6 @@ def follow(tasks: Sequence[Task], scheduler: Scheduler, at_once: int | None = No
     Leaving the iterator cancels what has not ended.
     """
     waiting, submitted, patience = [*tasks], list[tuple[Task, Any]](), FIRST_POLL_S
-    started = set[str]()
     heard = {task.key: _progress(task) for task in tasks}  # of an earlier attempt, so before the task is submitted
     try:
         while waiting or submitted:
@@ -54,11 +53,7 @@ def follow(tasks: Sequence[Task], scheduler: Scheduler, at_once: int | None = No
                 ended, news = scheduler.ended(handle), _progress(task)
                 if news is not None and news != heard[task.key]:
                     heard[task.key], patience = news, FIRST_POLL_S
-                    if task.key not in started:
-                        started.add(task.key)
-                        yield Started(task.key)
-                    if news.of:
-                        yield TaskProgress(task.key, news.phase, news.done, news.of, news.loss)
+                    yield TaskProgress(task.key, news.phase, news.done, news.of, news.loss)
                 if ended is not None:
                     submitted.remove((task, handle))
                     patience = FIRST_POLL_S

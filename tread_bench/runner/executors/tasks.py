@@ -41,21 +41,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A task's process has started."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """What a running task reports: a phase, how far it is, the latest loss."""
+    """What a running task reports: a phase, how far it is, the latest loss. `of` is 0 where it has just started."""
 
     key: str
-    phase: str
-    done: int
-    of: int
-    loss: float | None
+    phase: str = ""
+    done: int = 0
+    of: int = 0
+    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ class Ended:
     disk: OSError | None = None
 
 
-Event = Started | TaskProgress | Ended
+Event = TaskProgress | Ended
 
 
 class Executor(Protocol):
