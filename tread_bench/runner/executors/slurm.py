@@ -19,8 +19,6 @@ from tread_bench.core.errors import UserError
 from tread_bench.runner.executors.remote import end_here, follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
-ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
-START_MINUTES = 10  # that a job may take beyond its cell's limit
 SAVING_S = 60.0  # of the 90 s between Slurm's signal and the end of a job
 LIVES = 100  # times that a job may reach its limit
 QUEUE_S = 5.0  # between two queries to Slurm
@@ -61,18 +59,17 @@ class _Restartable:
     When its time is up, submitit queues the job again with what `checkpoint` gives it.
     """
 
-    def __init__(self, submitit: Any) -> None:
-        self.again = submitit.helpers.DelayedSubmission
-
     def __call__(self, task: Task) -> Ended:
         return end_here(task)
 
     def checkpoint(self, task: Task) -> Any:
         """Called before Slurm ends the job: a cell saves, and resumes from there."""
+        from submitit.helpers import DelayedSubmission
+
         for child in multiprocessing.active_children():
             child.terminate()
             child.join(SAVING_S)
-        return self.again(self, task)
+        return DelayedSubmission(self, task)
 
 
 @dataclass(slots=True)
@@ -94,13 +91,9 @@ class _Jobs:
         self.has_answered = False
 
     def submit(self, tasks: Sequence[Task]) -> Iterator[_Job]:
-        for first in range(0, len(tasks), ARRAY):
-            some = tasks[first : first + ARRAY]
-            for task, job in zip(some, self._array(some), strict=True):
-                yield _Job(task.key, job, time.monotonic())
-
-    def _array(self, tasks: Sequence[Task]) -> list[Any]:
-        """One job for each of the tasks, which request the same resources."""
+        """An array with a job for each of the tasks, which request the same resources."""
+        if not tasks:
+            return
         first, about = tasks[0], self.about
         about.folder.mkdir(exist_ok=True)
         executor = self.submitit.AutoExecutor(
@@ -109,12 +102,9 @@ class _Jobs:
             slurm_max_num_timeout=LIVES,
             slurm_python=f"{shlex.quote(sys.executable)} -P",  # it imports nothing from its working directory
         )
-        limit = about.job_minutes
-        if first.limit_s is not None:
-            limit = min(limit, math.ceil(first.limit_s / 60) + START_MINUTES)
         executor.update_parameters(
             name="tread-bench",
-            timeout_min=max(1, int(limit)),
+            timeout_min=int(about.job_minutes),
             tasks_per_node=1,
             cpus_per_task=first.cpus,
             slurm_array_parallelism=about.at_once or len(tasks),
@@ -123,13 +113,14 @@ class _Jobs:
             **({"gpus_per_node": first.gpus} if first.gpus else {}),
         )
         try:
-            jobs: list[Any] = executor.map_array(_Restartable(self.submitit), tasks)
+            jobs = executor.map_array(_Restartable(), tasks)
         except (self.submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
             raise UserError(
                 f"--executor slurm: sbatch refused the jobs: {_last_line(error)}; choose what to request with "
                 "SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_QOS and SBATCH_TIMELIMIT, or submit some with --shard I/N"
             ) from None
-        return jobs
+        for task, job in zip(tasks, jobs, strict=True):
+            yield _Job(task.key, job, time.monotonic())
 
     def ended(self, handle: _Job) -> Ended | None:
         """Return what the job has left as its result; a lost job may still be queued again, and then resumes."""
