@@ -18,8 +18,9 @@ from tread_bench.core.stored.records import Record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended, Task, perform
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Heartbeat
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Call, Options
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
 
@@ -85,7 +86,7 @@ def test_a_runner_whose_folder_has_gone_says_so_once_and_stops(is_moved, tmp_pat
 
     monkeypatch.setattr(preparation, "executor_named", lambda *_: Executor(end))
     with pytest.raises(StoreError, match=r"run is gone: it was moved or removed during its run"):
-        runner.run(load_plan(suite), suite.read_text(), out, Options(), Lines(tell))
+        runner.run(load_plan(suite), Call(suite.read_text(), RunFolder(out), Options(), Lines(tell)))
     assert len(ends) == 1 and not out.exists()
     if is_moved:
         assert len(list(to.glob("cells/*/cell.json"))) == 2 and (to / "plan.json").exists()

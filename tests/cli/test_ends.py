@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.fake_executor import NUMERICS, Executor
-from tests.run_folders import ready
+from tests.run_folders import quiet, ready
 from tests.toy_suite import no_figures
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Conditions
@@ -22,7 +22,7 @@ from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Call, Options
 from tread_bench.services.display import CountedLines, Lines
 from tread_bench.suite.load import find_suite, load_plan
 
@@ -41,7 +41,8 @@ def run(tmp_path, monkeypatch):
         plan = load_plan(find_suite("smoke"), ["seeds=1", *settings])
         lines = [] if told is None else told
         display = Lines(lambda text, **style: lines.append(text))
-        return runner.run(plan, "", tmp_path, Options(**options), display), RunFolder(tmp_path)
+        folder = RunFolder(tmp_path)
+        return runner.run(plan, Call("", folder, Options(**options), display)), folder
 
     return do
 
@@ -192,7 +193,7 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
     folder = ready(tmp_path / "run", plan)
     folder.plan_path.unlink()  # as where its process has just begun
     with folder.cell_lock(dense.id):
-        result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
+        result = runner.run(plan, Call("", folder, Options(), Lines(quiet)))
     assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2
     assert not any(key.startswith("again") for key in asked)
 

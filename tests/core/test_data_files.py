@@ -75,7 +75,7 @@ def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(tmp_path
     for name in names:
         (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * BYTES))
     plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
-    files = files_of_run(plan.cells, folder, False, quiet)
+    files = files_of_run(plan.cells, folder.plan(), quiet)
     choices = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
     write_plan(plan, plan.cells, EVERY_SOURCE, folder, choices, files=files)
 
@@ -83,15 +83,15 @@ def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(tmp_path
     for path in (tmp_path / name for name in names):
         flip(path, BYTES)
         with pytest.raises(ChangedDataError, match=f"^{path} has changed since the run began: .*Put back the data"):
-            files_of_run(plan.cells, folder, False, quiet)
-        assert files_of_run(plan.cells, folder, True, quiet)
+            files_of_run(plan.cells, folder.plan(), quiet)
+        assert files_of_run(plan.cells, None, quiet)
         flip(path, BYTES)
-    assert files_of_run(plan.cells, folder, False, quiet)
+    assert files_of_run(plan.cells, folder.plan(), quiet)
 
     # Those that are about to be read count.
     latents = next(cell for cell in plan.cells if cell.row == "latents")
     flip(tmp_path / "h.parquet", BYTES)
-    assert files_of_run([latents], folder, False, quiet)
+    assert files_of_run([latents], folder.plan(), quiet)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from tests.command_line import tread_bench
 from tests.fake_executor import NUMERICS, Executor
 from tests.robustness.marked_tree import mark, tree
-from tests.run_folders import new_folder, put
+from tests.run_folders import new_folder, put, quiet
 from tread_bench.cell.loop import DivergedError
 from tread_bench.cli.commands.run import _agree
 from tread_bench.core.errors import UserError, failure_text
@@ -20,7 +20,7 @@ from tread_bench.core.stored.documents import Choices, initial_record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Call, Options
 from tread_bench.runner.prepare import write_plan
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import find_suite, load_plan
@@ -51,7 +51,7 @@ def folder(tmp_path) -> RunFolder:
 
 
 def run(root: Path, **asked: object):
-    return runner.run(PLAN, "", root, Options(**asked), Lines(lambda *news, **style: None))
+    return runner.run(PLAN, Call("", RunFolder(root), Options(**asked), Lines(quiet)))
 
 
 def no_space(monkeypatch):
@@ -134,7 +134,7 @@ def test_at_a_terminal_fresh_asks(monkeypatch, capsys):
 
 def test_nothing_is_asked_where_nothing_was_begun(tmp_path, there):
     there(Executor())
-    runner.run(PLAN, "", tmp_path, Options(fresh=True), Lines(lambda *n, **s: None), pytest.fail)
+    runner.run(PLAN, Call("", RunFolder(tmp_path), Options(fresh=True), Lines(quiet), pytest.fail))
     assert RunFolder(tmp_path).record(PLAN.cells[0].id).reason == "not today"
 
 

@@ -23,7 +23,7 @@ from tread_bench.core.stored.files import temporaries
 from tread_bench.core.stored.records import Record
 from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Call, Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 
@@ -152,4 +152,8 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_fourth_write(plan, untra
 def test_a_runner_survives_a_failure_of_the_disk_at_every_write(plan, untrained, tmp_path):
     run_cell(untrained, plan.cells[0].id, 1, quiet)
     RunFolder(untrained).plan_path.unlink()
-    fail_at_each_write(untrained, tmp_path, lambda root: run(plan, SUITE, root, Options(), Lines(quiet)), every=1)
+
+    def work(root: Path) -> None:
+        run(plan, Call(SUITE, RunFolder(root), Options(), Lines(quiet)))
+
+    fail_at_each_write(untrained, tmp_path, work, every=1)

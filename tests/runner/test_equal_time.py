@@ -13,7 +13,8 @@ from tread_bench.cli.costs import plan_table
 from tread_bench.core.stored.documents import RowTiming
 from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.runner import runner
-from tread_bench.runner.options import Options, Shard
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.options import Call, Options, Shard
 from tread_bench.runner.speed import equal_time
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
@@ -135,7 +136,8 @@ def run(plan, root, speedups=None, **options):
             }
             patched.setattr(runner, "measure", lambda *arguments: timings)
         said = []
-        runner.run(plan, SUITE, root, Options(**options), Lines(lambda text, **_: said.append(text)))
+        display = Lines(lambda text, **_: said.append(text))
+        runner.run(plan, Call(SUITE, RunFolder(root), Options(**options), display))
     cells = [json.loads(path.read_text()) for path in root.glob("cells/*/record.json")]
     return {f"{cell['row']} {cell['seed']}": cell for cell in cells}, said
 

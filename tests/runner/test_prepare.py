@@ -8,16 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.fake_executor import Executor
-from tests.run_folders import CHOICES, new_folder
+from tests.run_folders import CHOICES, new_folder, quiet
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import StoreError, read_json, write_json
 from tread_bench.data.digits.family import DIGITS, DigitsData
+from tread_bench.runner import prepare as preparation
 from tread_bench.runner.executors.tasks import Ended, Site
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.options import Options, Shard
-from tread_bench.runner.prepare import device_of, resolve_choices, write_plan
+from tread_bench.runner.options import Call, Options, Shard
+from tread_bench.runner.prepare import agreed, resolve_choices, write_plan
 from tread_bench.services import run as cli_run
+from tread_bench.services.display import Lines
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 
@@ -26,7 +28,8 @@ LONG_AGO = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def write(root, fresh=False):
-    write_plan(SMOKE, (), "", new_folder(root), CHOICES, fresh)
+    folder = new_folder(root)
+    write_plan(SMOKE, (), "", folder, CHOICES, None if fresh else folder.plan())
     return datetime.fromisoformat(read_json(root / "plan.json")["started"])
 
 
@@ -52,11 +55,15 @@ class Computing(Executor):
                 yield Ended(task.key, failure=str(error))
 
 
-def resolved(root, there, plan=SMOKE, **asked):
-    options = Options(**asked)
-    folder, site = new_folder(root), Site(there, plan.suite.limits, 1, 0)
-    choices = resolve_choices(plan, folder, site, options, plan.cells)
-    write_plan(plan, (), "", folder, choices, options.begins_again)
+def call(root, **asked):
+    return Call("", new_folder(root), Options(**asked), Lines(quiet))
+
+
+def resolved(root, there, plan=SMOKE, device="cpu", **asked):
+    of, site = call(root, **asked), Site(there, plan.suite.limits, 1, 0)
+    before = None if of.options.begins_again else of.folder.plan()
+    choices = agreed(resolve_choices(plan, plan.cells, device, site, of), before, plan, of)
+    write_plan(plan, (), "", of.folder, choices, before)
     return choices
 
 
@@ -78,13 +85,24 @@ def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_ba
         resolved(tmp_path, Executor(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
 
-def test_a_run_resumes_on_the_device_that_it_was_begun_on_unless_one_is_requested(tmp_path):
-    folder = RunFolder(tmp_path)
-    assert device_of(folder, Options(device="auto")) == "auto"
-    resolved(tmp_path, Executor(device="cuda"), device="cuda")
-    assert device_of(folder, Options(device="auto")) == "cuda"
-    assert device_of(folder, Options(device="auto", fresh=True)) == "auto"
-    assert device_of(folder, Options(device="cpu")) == "cpu"
+class Noting(Executor):
+    """Says which device it was asked for."""
+
+    def __call__(self, tasks):
+        raise UserError(tasks[0].arguments[1])
+
+
+@pytest.mark.parametrize(
+    ("begun", "asked", "device"), [("", "auto", "auto"), ("cuda", "auto", "cuda"), ("cuda", "cpu", "cpu")]
+)
+def test_a_run_resumes_on_the_device_that_it_was_begun_on_unless_one_is_requested(
+    tmp_path, monkeypatch, begun, asked, device
+):
+    if begun:
+        resolved(tmp_path, Executor(device=begun), device=begun)
+    monkeypatch.setattr(preparation, "executor_named", lambda *_: Noting())
+    with pytest.raises(UserError, match=f"^{device}$"):
+        preparation.prepare(SMOKE, (), RunFolder(tmp_path).plan(), call(tmp_path, device=asked))
 
 
 def of_another_size(options, generates):
@@ -110,19 +128,10 @@ def test_the_machine_that_starts_a_run_reads_all_samples_only_if_cells_run_on_it
         cli_run.bring_up_to_date("smoke", [], None, False, Options(executor=executor))
 
 
-def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):
-    (tmp_path / "plan.json").write_text('{"suite":')
-    with pytest.raises(StoreError, match="cannot be read"):
-        resolved(tmp_path, Executor())
-    resolved(tmp_path, Executor(), fresh=True)
-    assert RunFolder(tmp_path).existing_plan().numerics.device == "cpu"
-
-
 def test_rows_that_are_run_afresh_leave_the_run_of_the_others_as_it_is(tmp_path):
     resolved(tmp_path, Executor())
     with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
         resolved(tmp_path, Executor(cpu_capability="NEON"), fresh=True, rows=("dense",))
-    assert device_of(RunFolder(tmp_path), Options(device="auto", fresh=True, rows=("dense",))) == "cpu"
     resolved(tmp_path, Executor(cpu_capability="NEON"), fresh=True)
 
 

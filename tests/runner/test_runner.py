@@ -14,12 +14,14 @@ import pytest
 
 from tests.command_line import command, figures, tread_bench, wait_for
 from tests.robustness.warm import MEMORY_BYTES
+from tests.run_folders import quiet
 from tests.toy_suite import ONE_SEED, write_suite
 from tread_bench.cli.costs import plan_table
 from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
-from tread_bench.runner.options import Options
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.options import Call, Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
@@ -119,13 +121,13 @@ def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(one_see
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(10**9, 10**9, 2**20))
     with pytest.raises(StoreError, match=r"the 2 cells to train may need another \d+ MiB and only 1 MiB are free"):
-        run(plan, ONE_SEED, tmp_path, Options(), Lines(lambda *news, **style: None))
+        run(plan, Call(ONE_SEED, RunFolder(tmp_path), Options(), Lines(quiet)))
     assert not (tmp_path / "cells").exists()
 
 
 def test_space_that_a_run_has_taken_is_not_asked_for_again(trained_toy, tmp_path):
-    plan, folder = load_plan(trained_toy / "suite.yaml"), preparation.RunFolder(trained_toy)
-    fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path), 1)
+    plan, folder = load_plan(trained_toy / "suite.yaml"), RunFolder(trained_toy)
+    fresh = preparation.needed_bytes(plan.cells, RunFolder(tmp_path), 1)
     taken = sum(path.stat().st_size for path in trained_toy.rglob("cells/**/*") if path.is_file())
     assert fresh - preparation.needed_bytes(plan.cells, folder, 1) == taken > 0
     another = preparation.needed_bytes(plan.cells, folder, 2) - preparation.needed_bytes(plan.cells, folder, 1)
@@ -153,6 +155,6 @@ def test_clean_refuses_what_is_no_run_folder_and_one_in_use(tmp_path):
     refused = tread_bench("clean", tmp_path)
     assert (refused.returncode, "not a run folder" in refused.stderr) == (2, True)
     shutil.copy(Path(__file__).parents[1] / "stored" / "plan.json", tmp_path)
-    with preparation.RunFolder(tmp_path).lock():
+    with RunFolder(tmp_path).lock():
         refused = tread_bench("clean", tmp_path, "--yes")
     assert (refused.returncode, "in use" in refused.stderr) == (2, True)

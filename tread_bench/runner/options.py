@@ -1,13 +1,14 @@
-"""How and where a suite is run, which part of it, and what shows it to its user."""
+"""How and where a suite is run, which part of it, and what shows it to its user: a call of `run`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from tread_bench.core.errors import UserError
+from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import PlannedCell
 
 
@@ -92,3 +93,17 @@ class Display(Protocol):
     def progressed(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None: ...
     def ended(self, key: str, failure: str = "") -> None: ...
     def end(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of `run`: the suite as it was read, where and how it is run, and who is told.
+
+    `agree` gets the message about what `options.fresh` removes, and raises UserError unless the user agrees.
+    """
+
+    source: str
+    folder: RunFolder
+    options: Options
+    display: Display
+    agree: Callable[[str], None] = lambda message: None

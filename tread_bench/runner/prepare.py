@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from tread_bench.core.problems import shortened
 from tread_bench.core.stored.conditions import differences
 from tread_bench.core.stored.data_files import check_unchanged, contents_of, unread_bytes
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
-from tread_bench.core.stored.files import StoreError, temporaries, write_atomically, write_document
+from tread_bench.core.stored.files import StoreError, write_atomically, write_document
 from tread_bench.core.stored.records import DataFile
 from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.ray import Ray
@@ -28,7 +27,7 @@ from tread_bench.runner.executors.slurm import Slurm
 from tread_bench.runner.executors.tasks import Executor, Site, Task
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.items import tunings
-from tread_bench.runner.options import Display, Options
+from tread_bench.runner.options import Call
 from tread_bench.runner.speed import is_compared_at_equal_time
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
@@ -44,9 +43,12 @@ def executor_named(name: str, workers: int | None, root: Path, limits: Limits) -
 
 
 def prepare(
-    plan: Plan, untrained: Sequence[PlannedCell], folder: RunFolder, options: Options, display: Display
+    plan: Plan, untrained: Sequence[PlannedCell], before: RunPlan | None, call: Call
 ) -> tuple[Site, Choices, dict[str, DataFile]]:
     """Check everything that can refuse a run, and change nothing.
+
+    Args:
+        before: plan.json of the run that goes on; None: a run begins.
 
     Returns:
         where its cells run, under which choices, and the files that they read.
@@ -55,18 +57,20 @@ def prepare(
         StoreError: other numerical choices, data that cannot be used, a full disk.
         ChangedDataError: a file that a cell is about to read has changed.
     """
+    folder, options, display = call.folder, call.options, call.display
     limits, threads = plan.suite.limits, plan.suite.compute.threads
     executor = executor_named(options.executor, options.workers, folder.root, limits)
-    files = data_files(untrained, folder, options.begins_again, display.note)
+    files = data_files(untrained, before, display.note)
 
     # Numerical choices, made on a machine that will run cells, which may have to wait for one.
-    device = device_of(folder, options)
+    device = before.numerics.device if before and options.device == "auto" else options.device
     uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
     site = Site(executor, limits, threads, limits.gpus_per_cell if uses_gpus else 0)
     if not options.runs_here:
         display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
         display.started("numerics")
-    choices = resolve_choices(plan, folder, site, replace(options, device=device), untrained)
+    found = resolve_choices(plan, untrained, device, site, call)
+    choices = agreed(found, before, plan, call)
     if not options.runs_here:
         display.ended("numerics")
     numerics = choices.numerics
@@ -88,25 +92,12 @@ def prepare(
     return Site(executor, limits, threads, gpus), choices, dict(sorted(files.items()))
 
 
-def device_of(folder: RunFolder, options: Options) -> str:
-    """Return the requested device; for "auto" that which the folder was started on, or "auto" in a new folder.
-
-    Raises StoreError where plan.json cannot be read.
-    """
-    begun = None if options.begins_again else folder.plan()
-    return begun.numerics.device if begun and options.device == "auto" else options.device
-
-
-def resolve_choices(
-    plan: Plan, folder: RunFolder, site: Site, options: Options, untrained: Iterable[PlannedCell] = ()
-) -> Choices:
-    """Return the run's numerical choices and versions, for plan.json, as resolved where its cells will run.
-
-    Parts of a run have the choices of the one that started it, and each record names the machine that made it.
+def resolve_choices(plan: Plan, untrained: Iterable[PlannedCell], device: str, site: Site, call: Call) -> Choices:
+    """Return the numerical choices and versions of a machine where cells will run.
 
     Raises:
-        StoreError: they are not available there, data of the `untrained` cells cannot be used there, the run folder
-            cannot be seen there, or, unless accepted or started afresh, the folder was started under other choices.
+        StoreError: they are not available there, data of the `untrained` cells cannot be used there, or the run folder
+            cannot be seen there.
     """
     # The data that cells read, each once, with whether samples are generated; random ones need not have every class.
     data: dict[str, tuple[DataOptions, bool]] = {}
@@ -115,25 +106,35 @@ def resolve_choices(
         _, generates = data.get(key, (planned.cell.data, False))
         data[key] = planned.cell.data, generates or planned.cell.generates
 
-    # The choices of the machine where the cells will run. Every sample is read there, unless this machine has.
-    log = folder.root / ".numerics.log"
+    # Every sample is read there, unless this machine has.
+    root = call.folder.root
+    log = root / ".numerics.log"
     log.unlink(missing_ok=True)
-    arguments = (plan.suite.compute, options.device, [*data.values()], not options.runs_here)
+    arguments = (plan.suite.compute, device, [*data.values()], not call.options.runs_here)
     function = "tread_bench.cell.numerics:resolve_choices"
     end = site.end_of(Task("numerics", function, arguments, log, cpus=site.cpus, gpus=site.gpus))
     if end.failure:
         raise StoreError(end.failure)
     if not log.exists():
         rule = "is not the same folder on the executor's machines: give an --out that all machines share"
-        raise StoreError(f"{folder.root} {rule}")
+        raise StoreError(f"{root} {rule}")
     found: Choices = end.value
+    return found
 
-    # They must agree with those of the run's start.
-    before = None if options.begins_again else folder.plan()
+
+def agreed(found: Choices, before: RunPlan | None, plan: Plan, call: Call) -> Choices:
+    """Return the run's choices, for plan.json: those that a machine has, if they agree with those of the run's start.
+
+    Parts of a run have the choices of the one that started it, and each record names the machine that made it.
+
+    Raises:
+        StoreError: the run was started under other choices, and they are not accepted; or a part is not of that run.
+    """
+    root, options = call.folder.root, call.options
     changed = differences(before.conditions, found.conditions) if before is not None else []
     if changed and not options.accept_other_numerics:
         raise StoreError(
-            f"{folder.root} was started under other numerical choices ({'; '.join(changed)}), so its cells would not "
+            f"{root} was started under other numerical choices ({'; '.join(changed)}), so its cells would not "
             "compare: give another --out, or --accept-other-numerics to continue and have every record say so"
         )
     accepts = options.accept_other_numerics
@@ -144,11 +145,11 @@ def resolve_choices(
     absent = set(before.cells) - {cell.id for cell in plan.all_cells}
     if absent:
         raise StoreError(
-            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
+            f"{root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
             f"(such as {min(absent)}): give every shard the same suite and --set, or another --out"
         )
     if (begun := before.numerics.device) != found.numerics.device:
-        raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")
+        raise StoreError(f"{root} was started with --device {begun}: give all shards the same --device")
     return Choices(
         numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
         versions=before.versions,
@@ -177,25 +178,21 @@ def write_plan(
     source: str,
     folder: RunFolder,
     choices: Choices,
-    fresh: bool = False,
+    before: RunPlan | None = None,
     files: Mapping[str, DataFile] | None = None,
     forgotten: Collection[str] = (),
 ) -> None:
-    """Write plan.json, suite.yaml, and a cell.json for every missing cell; remove what killed writers left.
+    """Write plan.json, suite.yaml, and a cell.json for every missing cell.
 
-    A run that resumes keeps the time of its first start, unless it starts afresh, and where its cells are evaluated at
-    equal time, but for those that are `forgotten`.
+    A run that goes on keeps of its plan `before` when it was started first, and where its cells are evaluated at equal
+    time, but for those that are `forgotten`.
     """
-    # What an earlier start left: its time is kept, half-written files are removed.
-    before = None if fresh else folder.plan()
     started = datetime.fromisoformat(before.started).astimezone(UTC) if before else datetime.now(UTC)
-    trained = [folder.cell(cell.id) for cell in missing if folder.record(cell.id) is not None]
-    for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
-        left.unlink(missing_ok=True)
-    equal_time = dict(before.equal_time) if before else {}
+    equal_time = before.equal_time if before else {}
 
     # The run, by which the folder is known from then on, the suite as it was read, and each missing cell.
     document = RunPlan(
+        **dict(choices),
         suite=SuiteAbout(name=plan.suite.name, description=plan.suite.description),
         smoke=plan.is_smoke,
         stand_ins=list(plan.stand_ins),
@@ -206,10 +203,6 @@ def write_plan(
         started=started.isoformat(timespec="seconds"),
         git=git_state(),
         hardware={"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
-        numerics=choices.numerics,
-        versions=choices.versions,
-        accept_other_numerics=choices.accept_other_numerics,
-        track=choices.track,
         files=dict(files or {}),
         equal_time={c.id: equal_time[c.id] for c in plan.cells if c.id in equal_time and c.id not in forgotten},
         tuning=tunings(plan, folder),
@@ -241,7 +234,7 @@ def references(plan: Plan) -> dict[str, str]:
 
 
 def data_files(
-    untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool, note: Callable[[str], None]
+    untrained: Iterable[PlannedCell], before: RunPlan | None, note: Callable[[str], None]
 ) -> dict[str, DataFile]:
     """Return the files that the run's cells read, by path, as they were when the run started; unread ones as they are
     now.
@@ -249,14 +242,13 @@ def data_files(
     Raises:
         ChangedDataError: a file that a cell is about to read has changed.
     """
-    written = None if fresh else folder.plan()
-    before = written.files if written is not None else {}
+    known = before.files if before else {}
     paths = {path for cell in untrained for _, path in files_of(cell.cell)}
     if (unread := unread_bytes(paths)) > _LONG_BYTES:
         note(f"reading {unread / 2**30:,.0f} GiB of data files once, so that a later change is noticed")
     now = contents_of(paths)
-    check_unchanged(before, now, "the run began")
-    return {**before, **now}
+    check_unchanged(known, now, "the run began")
+    return {**known, **now}
 
 
 def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:

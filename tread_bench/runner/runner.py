@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tread_bench.core.numbers.costs import expected_work
 from tread_bench.core.signals import signals_interrupt
@@ -15,7 +14,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.runner.executors.tasks import Ended, Site, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.items import Todo, WorkItem, chosen_rates, restate, tunings, work_items
-from tread_bench.runner.options import Display, Options
+from tread_bench.runner.options import Call, Display, Options
 from tread_bench.runner.prepare import prepare, references, refuse_other_hypothesis, write_plan
 from tread_bench.runner.speed import complete, is_compared_at_equal_time, measure, plan_equal_times, with_references
 from tread_bench.suite.decidable import OBSTACLES, obstacles
@@ -38,20 +37,10 @@ class Result:
     untuned: tuple[str, ...] = ()
 
 
-def run(
-    plan: Plan,
-    source: str,
-    root: Path,
-    options: Options,
-    display: Display,
-    agree: Callable[[str], None] = lambda message: None,
-) -> Result:
+def run(plan: Plan, call: Call) -> Result:
     """Bring the run folder to the state that the plan describes; what is already there is kept.
 
     What the user wants again is removed only after every check that could refuse the run.
-
-    Args:
-        agree: gets the message about what `options.fresh` removes, and raises UserError unless the user agrees.
 
     Raises:
         StoreError: the folder is in use, damaged, not a run folder, or was started under other numerical choices or
@@ -59,13 +48,12 @@ def run(
         SuiteError: `options.rows` are not those of the plan.
     """
     # Refuse a folder that is not ours.
+    folder, options = call.folder, call.options
     chosen = plan.chosen(options.rows)
-    folder = RunFolder(root.absolute())
     folder.refuse_foreign()
-    with folder.lock(str(options.shard or "")), disk_errors_reported(root), signals_interrupt():
+    with folder.lock(str(options.shard or "")), disk_errors_reported(folder.root), signals_interrupt():
         if not options.begins_again:
             refuse_other_hypothesis(plan, folder)
-        call = _Call(source, folder, options, display, agree)
         if plan.tuning:
             return _tune_and_study(plan, chosen, call)
         mine = _part(chosen, options)
@@ -73,18 +61,7 @@ def run(
         return Result(plan, chosen, _records(plan, mine, call), finished, taken)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """What stays the same in one call of `run`."""
-
-    source: str
-    folder: RunFolder
-    options: Options
-    display: Display
-    agree: Callable[[str], None]
-
-
-def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> Result:
+def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: Call) -> Result:
     """Train the candidates of all rows that the chosen cells need, then their study at the rates that are best."""
     # What is tuned, and what is known of the study so far; cells of rows that begin afresh are unknown again.
     folder, options = call.folder, call.options
@@ -135,7 +112,7 @@ def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCel
     return options.shard.of_cells(cells, _macs(cells)) if options.shard else cells
 
 
-def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_last: bool = True) -> tuple[int, int]:
+def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: Call, is_last: bool = True) -> tuple[int, int]:
     """Do what is to be done for some cells of a plan.
 
     Returns:
@@ -160,14 +137,15 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
     try:
         with folder.turn():
             # Every check that can refuse the run; then what is wanted again is forgotten, and the plan is written.
-            site, choices, files = prepare(plan, untrained, folder, options, display)
+            before = None if options.begins_again else folder.plan()
+            site, choices, files = prepare(plan, untrained, before, call)
             for item in items:
                 if item.kept is not None:
                     folder.forget(item.cell.id, item.cell.row_key, item.kept)
             timed = [] if options.shard or not plan.suite.timing.pairs else with_references(missing, plan)
             requested = [*missing, *(cell for cell in timed if folder.request(cell.id) is None)]
             anew = [item.cell.id for item in items if item.kept is Kept.NOTHING]
-            write_plan(plan, requested, call.source, folder, choices, options.begins_again, files, anew)
+            write_plan(plan, requested, call.source, folder, choices, before, files, anew)
 
         # What the suite cannot decide is said before anything is trained, and once: with candidates of rates, if any.
         if (not is_last or not plan.tuning) and (found := obstacles(plan)):
@@ -175,7 +153,7 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
 
         # Time each row alone, which says where it is evaluated at equal time; a part of a run leaves that out.
         if timed:
-            plan_equal_times(plan, untrained, measure(plan, timed, folder, site, display), folder)
+            plan_equal_times(plan, untrained, measure(plan, timed, call, site), folder)
         elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
             display.note("not evaluated at equal time: a part of a run does not measure the speed of its steps")
 
@@ -184,7 +162,7 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
             _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
         ended = [(cell, record) for cell in missing if (record := folder.record(cell.id)) is not None]
         if plan.suite.timing.pairs and options.shard is None:
-            complete(plan, ended, folder, site, display)
+            complete(plan, ended, call, site)
     finally:
         display.end()
     return len(ended), len(missing) - len(ended)
@@ -213,7 +191,7 @@ def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
     return all(folder.record(name) for name in read)
 
 
-def _records(plan: Plan, mine: Sequence[PlannedCell], call: _Call) -> list[Record]:
+def _records(plan: Plan, mine: Sequence[PlannedCell], call: Call) -> list[Record]:
     """All records of the run; of a part, those of its own cells, with or without speed."""
     of_part = {cell.id: cell.reference for cell in mine}
     return call.folder.records(of_part if call.options.shard else references(plan))

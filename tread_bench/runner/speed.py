@@ -15,23 +15,19 @@ from tread_bench.core.stored.files import make_below, write_document
 from tread_bench.core.stored.records import EqualTime, Record, TimingFigures
 from tread_bench.runner.executors.tasks import Site
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.options import Display
+from tread_bench.runner.options import Call
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
-def complete(
-    plan: Plan, ended: Iterable[tuple[PlannedCell, Record]], folder: RunFolder, site: Site, display: Display
-) -> None:
+def complete(plan: Plan, ended: Iterable[tuple[PlannedCell, Record]], call: Call, site: Site) -> None:
     """Write speed and memory of their rows into the records of trained cells; what was not measured yet, is now."""
     waiting = [(cell, record) for cell, record in ended if record.lacks_speed]
-    timings = measure(plan, [cell for cell, _ in waiting], folder, site, display)
+    timings = measure(plan, [cell for cell, _ in waiting], call, site)
     for cell, record in waiting:
-        folder.write_record(_completed(record, timings[cell.row_key]))
+        call.folder.write_record(_completed(record, timings[cell.row_key]))
 
 
-def measure(
-    plan: Plan, cells: Iterable[PlannedCell], folder: RunFolder, site: Site, display: Display
-) -> dict[str, RowTiming | str]:
+def measure(plan: Plan, cells: Iterable[PlannedCell], call: Call, site: Site) -> dict[str, RowTiming | str]:
     """Return speed and memory of each row of the cells, by row key: as kept in the run folder, or measured on one cell.
 
     A text says why a row has neither.
@@ -39,25 +35,24 @@ def measure(
     # What is kept, if it is what would be measured now.
     examples = {cell.row_key: cell for cell in cells if cell.is_timed}
     timings: dict[str, RowTiming | str] = {}
-    requested = TimingRequest(timing=plan.suite.timing, conditions=decisive(folder.existing_plan().conditions))
+    requested = TimingRequest(timing=plan.suite.timing, conditions=decisive(call.folder.existing_plan().conditions))
     for key in examples:
-        kept = folder.timing(key)
+        kept = call.folder.timing(key)
         if kept is not None and kept.asked == requested:
             timings[key] = kept
 
     # The others, one at a time.
     missing = {key: cell.row for key, cell in examples.items() if key not in timings}
     if missing:
-        display.begin("measuring speed and memory, one row at a time", missing, 1)
+        call.display.begin("measuring speed and memory, one row at a time", missing, 1)
     for key in missing:
-        timings[key] = _time_row(examples[key], requested, folder, site, display)
+        timings[key] = _time_row(examples[key], requested, call, site)
     return timings
 
 
-def _time_row(
-    example: PlannedCell, requested: TimingRequest, folder: RunFolder, site: Site, display: Display
-) -> RowTiming | str:
+def _time_row(example: PlannedCell, requested: TimingRequest, call: Call, site: Site) -> RowTiming | str:
     """What the seeds of a row share, measured on one of its cells, each in a process of its own, and kept."""
+    folder, display = call.folder, call.display
     key, ends = example.row_key, []
     for function in ("tread_bench.cell.speed:measure_speed", "tread_bench.cell.speed:measure_memory"):
         display.started(key)

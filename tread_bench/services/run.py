@@ -15,7 +15,7 @@ from rich.console import Console
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record, of_study
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Call, Options
 from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import smoke_with_stand_ins
 from tread_bench.services.display import make_display, note
@@ -118,26 +118,26 @@ def bring_up_to_date(
         plan = load_plan(source, overrides, data_root=data_root, look=look, allows_missing=smoke)
     plan.chosen(options.rows)  # or say which rows there are, before a stand-in is written
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
+    folder = RunFolder(root.absolute())
     if smoke:
-        plan = _smoke_plan(plan, root, options)
+        plan = _smoke_plan(plan, folder, options)
 
-    result = run(plan, text, root, options, make_display(console), agree)
+    result = run(plan, Call(text, folder, options, make_display(console), agree))
 
     # Draw the page.
-    stale = RunFolder(root).stale() if options.shard is None else []
+    stale = folder.stale() if options.shard is None else []
     drawn = None
     if stale or (result.finished_now and options.shard is None):
         drawn = write_report([root])
     return Done(result.plan, root, options, result, stale, drawn)
 
 
-def _smoke_plan(whole: Plan, root: Path, options: Options) -> Plan:
+def _smoke_plan(whole: Plan, folder: RunFolder, options: Options) -> Plan:
     """The plan, shortened, with random data in place of files that are missing. Raises UserError."""
     if not whole.missing:
         return whole.as_smoke()
-    folder = RunFolder(root.absolute())
     folder.refuse_foreign()
-    with folder.lock(str(options.shard or "")), folder.turn(), disk_errors_reported(root):
+    with folder.lock(str(options.shard or "")), folder.turn(), disk_errors_reported(folder.root):
         plan = smoke_with_stand_ins(whole, folder)
     note("\n".join(["missing:", *map(str, whole.missing)]))
     note(f"random in this smoke run, in place of what is missing: {', '.join(plan.stand_ins)}")
