@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.run_folders import COST, end, figures_of_speed, new_folder, put, ready
+from tests.fake_executor import Executor
+from tests.run_folders import COST, end, figures_of_speed, new_folder, put, quiet, ready
 from tread_bench.core.errors import failure_text
+from tread_bench.runner.executors.tasks import Ended, Site
 from tread_bench.runner.folder import Kept
 from tread_bench.runner.items import Todo, work_items
-from tread_bench.runner.options import Options, Shard
-from tread_bench.runner.speed import _completed
+from tread_bench.runner.options import Call, Options, Shard
+from tread_bench.runner.speed import complete
+from tread_bench.services.display import Lines
 from tread_bench.suite.load import find_suite, load_plan
 
 PLAN = load_plan(find_suite("smoke"), ["seeds=2"])
@@ -71,9 +74,10 @@ def test_a_cell_whose_steps_could_not_be_timed_is_what_training_left_when_it_is_
     folder = ready(tmp_path, PLAN)
     end(folder, CELL.id, reason="no equal time", cost=COST)
     trained = folder.record(CELL.id)
-    folder.write_record(_completed(trained, "out of memory"))
+    site = Site(Executor(lambda task: Ended(task.key, failure="out of memory")), PLAN.suite.limits, 1, 0)
+    complete(PLAN, [(CELL, trained)], Call("", folder, Options(), Lines(quiet)), site)
     failed = folder.record(CELL.id)
-    assert (failed.status, failed.reason) == ("failed", "out of memory")
+    assert (failed.status, failed.reason) == ("failed", "measuring speed and memory: out of memory")
     folder.forget(CELL.id, CELL.row_key, Kept.TRAINING)
     assert folder.record(CELL.id) == trained
 

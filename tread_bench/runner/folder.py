@@ -200,13 +200,12 @@ class RunFolder:
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
-        if kept is not Kept.NOTHING:
+        if kept is Kept.TRAINING:
             failed = self.record(cell_id)
             assert failed is not None, f"{cell_id} has no record to be forgotten"
-            if kept is Kept.TRAINING:
-                trained = {"status": "done", "reason": failed.reason_in_training, "reason_in_training": ""}
-                self.write_record(failed.model_copy(update=trained))
-                return
+            trained = {"status": "done", "reason": failed.reason_in_training, "reason_in_training": ""}
+            self.write_record(failed.model_copy(update=trained))
+        elif kept is Kept.CHECKPOINTS:
             (cell / "record.json").unlink(missing_ok=True)
         else:
             made = [path for path in files_in(cell) if MADE.fullmatch(path.relative_to(cell).as_posix())]

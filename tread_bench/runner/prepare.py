@@ -67,12 +67,9 @@ def prepare(
     uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
     site = Site(executor, limits, threads, limits.gpus_per_cell if uses_gpus else 0)
     if not options.runs_here:
-        display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
-        display.started("numerics")
+        display.note(f"waiting for a machine of {options.executor}, which makes the numerical choices")
     found = resolve_choices(plan, untrained, device, site, call)
     choices = agreed(found, before, plan, call)
-    if not options.runs_here:
-        display.ended("numerics")
     numerics = choices.numerics
     if options.device == "auto":
         why = "" if device == "auto" else f", on which {folder.root} was started"

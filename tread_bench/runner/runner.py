@@ -85,17 +85,16 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: Call) -> Re
     tuning = tunings(plan, folder)
     settled = plan.with_choices(chosen_rates(tuning))
     untuned = tuple(row for row in tuned if tuning[row].best is None)
-    if options.shard and not all(tuning[row].is_over for row in tuned):
-        rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
-        call.display.note(f"{rule}, for its part of the study")
-        records = _records(settled, mine, call)
-        return Result(settled, candidates, records, finished, taken, untuned)
-
-    # The study.
     for row in untuned:
         if tuning[row].is_over:
             call.display.note(f"row {row} has no study: at no learning rate was it trained on every tuning seed")
+
+    # The study.
     study = [cell for cell in settled.cells if cell.row in rows]
+    if options.shard and not all(tuning[row].is_over for row in tuned):
+        study = []
+        rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
+        call.display.note(f"{rule}, for its part of the study")
     part = _part(study, options)
     if part:
         restate(part, tuning, folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -142,13 +141,10 @@ def export_of(folder: RunFolder) -> tuple[Export, dict[str, str]]:
 
 def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
     """Write the complete file. Keys keep their order, in which a page shows them. Raises OutputError."""
-    lines = [record.model_dump_json(exclude=_NOT_SENT) + "\n" for record in export.records]
-    members = {
-        _PLAN: json.dumps(export.plan.model_dump(mode="json", exclude_unset=True), indent=1),
-        _RECORDS: "".join(lines),
-    }
+    plan = export.plan.model_dump_json(indent=1, exclude_unset=True)
+    records = "".join(f"{record.model_dump_json(exclude=_NOT_SENT)}\n" for record in export.records)
     with replacing(path, overwrite) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in members.items():
+        for name, text in ((_PLAN, plan), (_RECORDS, records)):
             archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
 
 

@@ -20,11 +20,21 @@ from tread_bench.suite.plan import Plan, PlannedCell
 
 
 def complete(plan: Plan, ended: Iterable[tuple[PlannedCell, Record]], call: Call, site: Site) -> None:
-    """Write speed and memory of their rows into the records of trained cells; what was not measured yet, is now."""
+    """Write speed and memory of their rows into the records of trained cells, with the timing's conditions where they
+    differ; what was not measured yet, is now.
+    """
+    changes: dict[str, object]
     waiting = [(cell, record) for cell, record in ended if record.lacks_speed]
     timings = measure(plan, [cell for cell, _ in waiting], call, site)
     for cell, record in waiting:
-        call.folder.write_record(_completed(record, timings[cell.row_key]))
+        timing = timings[cell.row_key]
+        if isinstance(timing, str):
+            changes = {"status": "failed", "reason": timing, "reason_in_training": record.reason}
+        else:
+            changes = {"timing": timing.timing}
+            if differences(record.conditions, timing.conditions):
+                changes["conditions"] = record.conditions.model_copy(update={"timed_under": timing.conditions})
+        call.folder.write_record(record.model_copy(update=changes))
 
 
 def measure(plan: Plan, cells: Iterable[PlannedCell], call: Call, site: Site) -> dict[str, RowTiming | str]:
@@ -72,17 +82,6 @@ def _time_row(example: PlannedCell, requested: TimingRequest, call: Call, site: 
     make_below(folder.root, folder.timing_path(key).parent)
     write_document(folder.timing_path(key), measured)
     return measured
-
-
-def _completed(trained: Record, timing: RowTiming | str) -> Record:
-    """The record of a trained cell with its row's timing, and the timing's conditions where they differ."""
-    if isinstance(timing, str):
-        failure = {"status": "failed", "reason": timing, "reason_in_training": trained.reason}
-        return trained.model_copy(update=failure)
-    conditions = trained.conditions
-    if differences(conditions, timing.conditions):
-        conditions = conditions.model_copy(update={"timed_under": timing.conditions})
-    return trained.model_copy(update={"timing": timing.timing, "conditions": conditions})
 
 
 def is_compared_at_equal_time(cell: Cell) -> bool:

@@ -77,8 +77,10 @@ def _connected() -> Any:
         raise UserError("--executor ray needs Ray: pip install 'tread-bench[ray]'") from None
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "")
+        host, _, port = address.rpartition(":")
         try:
-            _call(address)
+            if host and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=CALL_S).close()
             with chdir("/"):  # Ray's workers import from the working directory of the process that connects
                 ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         except (OSError, RuntimeError, ValueError) as error:
@@ -88,13 +90,6 @@ def _connected() -> Any:
                 "clears a dead one)"
             ) from None
     return ray
-
-
-def _call(address: str) -> None:
-    """Raises OSError where nothing listens; Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CALL_S).close()
 
 
 def _without_word(key: str, error: BaseException, kinds: Any) -> Ended:
