@@ -147,12 +147,9 @@ def agreed(found: Choices, before: RunPlan | None, plan: Plan, call: Call) -> Ch
         )
     if (begun := before.numerics.device) != found.numerics.device:
         raise StoreError(f"{root} was started with --device {begun}: give all shards the same --device")
-    return Choices(
-        numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
-        versions=before.versions,
-        accept_other_numerics=accepts or before.accept_other_numerics,
-        track=options.track,
-    )
+    numerics = before.numerics.model_copy(update={"device_count": found.numerics.device_count})
+    accepts = accepts or before.accept_other_numerics
+    return Choices(numerics=numerics, versions=before.versions, accept_other_numerics=accepts, track=options.track)
 
 
 def refuse_other_hypothesis(plan: Plan, folder: RunFolder) -> None:

@@ -136,7 +136,7 @@ def export_of(folder: RunFolder) -> tuple[Export, dict[str, str]]:
         "plan": plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True),
         "records": [record.model_dump(mode="json", exclude=_NOT_SENT) for record in records],
     }
-    return Export.model_validate(_without_folders(content, {})), unreadable
+    return Export.model_validate(by_file_name(content, partial(_numbered, names={}))), unreadable
 
 
 def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
@@ -176,16 +176,9 @@ def read_export(path: Path) -> Export:
     return Export(plan=plan, records=records)
 
 
-def _without_folders(value: Any, names: dict[str, str]) -> Any:
-    """The same JSON with a name in place of each absolute path, numbered where another path has that name."""
-    if isinstance(value, dict):
-        return {_without_folders(key, names): _without_folders(part, names) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_without_folders(part, names) for part in value]
-    if not isinstance(value, str) or not PurePath(value).is_absolute():
-        return value
-    if value not in names:
-        path = PurePath(value)
+def _numbered(path: PurePath, names: dict[PurePath, str]) -> str:
+    """The name of a file, numbered where another path has that name; `names` has those that are given."""
+    if path not in names:
         numbered = (f"{path.stem} ({number}){path.suffix}" for number in count(2))
-        names[value] = next(name for name in chain([path.name], numbered) if name not in names.values())
-    return names[value]
+        names[path] = next(name for name in chain([path.name], numbered) if name not in names.values())
+    return names[path]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -109,13 +110,13 @@ def is_same_figure(name: str, a: float | None, b: float | None) -> bool:
     return math.isclose(a, b, rel_tol=LINEAR_ALGEBRA_TOLERANCE)
 
 
-def by_file_name(value: Any) -> Any:
-    """Return the same JSON with each path reduced to its file name, since paths differ between machines."""
+def by_file_name(value: Any, name_of: Callable[[PurePath], str] = attrgetter("name")) -> Any:
+    """Return the same JSON with each absolute path reduced to its file's name, since paths differ between machines."""
     if isinstance(value, list):
-        return [by_file_name(part) for part in value]
+        return [by_file_name(part, name_of) for part in value]
     if isinstance(value, dict):
-        return {name: by_file_name(part) for name, part in value.items()}
-    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
+        return {by_file_name(key, name_of): by_file_name(part, name_of) for key, part in value.items()}
+    return name_of(PurePath(value)) if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
 def differences(before: Conditions, now: Conditions) -> list[str]:

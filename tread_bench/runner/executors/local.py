@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -120,21 +120,19 @@ class Gpus:
     """Which tasks use which GPUs: at most as many on each as `workers` spread over all make necessary."""
 
     def __init__(self, names: Sequence[str], workers: int) -> None:
-        self.users = dict.fromkeys(names, 0)
-        self.most = max(1, math.ceil(workers / len(names))) if names else 0
+        most = max(1, math.ceil(workers / len(names))) if names else 0
+        self.free = Counter(dict.fromkeys(names, most))
 
     def take(self, count: int) -> tuple[str, ...] | None:
         """Return the least used `count` of them, or None while so many are not free."""
-        free = [name for name, users in sorted(self.users.items(), key=lambda item: item[1]) if users < self.most]
-        if len(free) < count:
+        least_used = [name for name, free in self.free.most_common(count) if free]
+        if len(least_used) < count:
             return None
-        for name in free[:count]:
-            self.users[name] += 1
-        return tuple(free[:count])
+        self.free.subtract(least_used)
+        return tuple(least_used)
 
     def give_back(self, names: Sequence[str]) -> None:
-        for name in names:
-            self.users[name] -= 1
+        self.free.update(names)
 
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
