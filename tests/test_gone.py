@@ -53,7 +53,6 @@ WRITERS = {
     "cell": lambda folder: write_json(folder.made(CELL) / "cell.json", ABOUT),
     "plan": lambda folder: write_json(folder.plan_path, {}),
     "page": lambda folder: write_atomically(folder.root / "index.html", "page"),
-    "suite": lambda folder: folder.restore_suite("name: toy"),
     "checkpoint": lambda folder: save_checkpoint(
         folder.cell(CELL) / "checkpoints", 1, Checkpoint({"a": torch.zeros(1)}, {}), OWNER
     ),

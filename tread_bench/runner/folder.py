@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -27,7 +27,6 @@ from tread_bench.core.stored.files import (
     refuse_linked,
     write_atomically,
 )
-from tread_bench.core.stored.foreign import pictures_of
 from tread_bench.core.stored.records import Record
 
 Document = TypeVar("Document")
@@ -229,24 +228,6 @@ class RunFolder:
                 found.append(path)
         return found
 
-    def stale(self) -> list[str]:
-        """Derived files that are missing, empty, or older than their sources; the page names its figures."""
-        sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
-        latest = max(source.stat().st_mtime_ns for source in sources)
-        pictures = pictures_of(self.root / "index.html")
-        stale = []
-        for name in ("index.html", "results.csv", "records.jsonl", *(f"figures/{name}" for name in pictures or ())):
-            path = self.root / name
-            if not path.is_file() or not path.stat().st_size or path.stat().st_mtime_ns < latest:
-                stale.append(name)
-        return stale or (["figures"] if pictures is None else [])
-
-    def restore_suite(self, source: str) -> None:
-        """Write suite.yaml again where it is missing, or is not what was read."""
-        path = self.root / "suite.yaml"
-        if not path.is_file() or path.read_bytes() != source.encode():
-            write_atomically(path, source)
-
     @contextmanager
     def lock(self, part: str = "") -> Iterator[None]:
         """One runner at a time, or one for each `part` of the run; released by the kernel at a process's death.
@@ -271,21 +252,17 @@ class RunFolder:
                     raise StoreError(f"--out {self.root} {rule}; give another") from None
             yield
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> AbstractContextManager[None]:
         """One runner of a part at a time: a second one waits."""
-        with waited_for(self.root / ".turn"):
-            yield
+        return waited_for(self.root / ".turn")
 
     def is_taken(self, cell_id: str) -> bool:
         """Return whether a process works on a cell, as far as can be seen from here."""
         return is_locked(self.cell(cell_id) / ".lock") is True
 
-    @contextmanager
-    def cell_lock(self, cell_id: str) -> Iterator[None]:
+    def cell_lock(self, cell_id: str) -> AbstractContextManager[None]:
         """One process at a time works on a cell; a second one waits, since the first may briefly outlive its runner."""
-        with waited_for(self.made(cell_id) / ".lock"):
-            yield
+        return waited_for(self.made(cell_id) / ".lock")
 
 
 def _readable(

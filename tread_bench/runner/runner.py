@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tread_bench.core.numbers.costs import expected_work
 from tread_bench.core.signals import signals_interrupt
 from tread_bench.core.stored.documents import initial_record
-from tread_bench.core.stored.files import open_plain
+from tread_bench.core.stored.files import open_plain, read_bytes, write_atomically
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.executors.tasks import Ended, Site, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
@@ -102,8 +102,7 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: Call) -> Re
         items = work_items(part, settled, folder, again)
         finished_after, taken_after = _bring_up_to_date(settled, items, replace(call, options=again))
         finished, taken = finished + finished_after, taken + taken_after
-    records = _records(settled, [*mine, *part], call)
-    return Result(settled, [*candidates, *study], records, finished, taken, untuned)
+    return Result(settled, [*candidates, *study], _records(settled, [*mine, *part], call), finished, taken, untuned)
 
 
 def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCell]:
@@ -125,7 +124,9 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: Call, is_last
     untrained = [item.cell for item in items if item.todo is Todo.TRAIN]
     is_forgetting = any(item.kept is not None for item in items)
     if not missing and not is_forgetting and (not is_last or _is_what_was_requested(folder, plan, options)):
-        folder.restore_suite(call.source)
+        suite = folder.root / "suite.yaml"
+        if read_bytes(suite) != call.source.encode():
+            write_atomically(suite, call.source)
         return 0, 0
 
     # The user agrees to what --fresh removes.

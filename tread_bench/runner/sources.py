@@ -45,8 +45,7 @@ class Source(NamedTuple):
 def read_run(path: Path) -> Source:
     """Read a run folder or an export. Raises UserError where it is neither, or where its plan cannot be read."""
     if path.is_file():
-        export = read_export(path)
-        return Source(path, export.plan, export.records, {})
+        return read_export(path)
     folder = RunFolder(path)
     plan = folder.existing_plan()
     records, unreadable = folder.readable_records(plan.references)
@@ -73,14 +72,12 @@ def read_joined(paths: Sequence[Path]) -> Source:
     )
 
     # What is named in each run, by its new name.
-    cells: list[str] = []
     references: dict[str, str] = {}
     rows: dict[str, tuple[str, int]] = {}
     records: list[Record] = []
     unreadable: dict[str, str] = {}
     for run, name in zip(runs, names, strict=True):
         named = partial(_named, name)
-        cells += map(named, run.plan.cells)
         references |= {named(cell): named(other) for cell, other in run.plan.references.items()}
         rows |= {named(cell): (named(row), seed) for cell, (row, seed) in run.plan.rows.items()}
         unreadable |= {named(cell): why for cell, why in run.unreadable.items()}
@@ -90,7 +87,7 @@ def read_joined(paths: Sequence[Path]) -> Source:
     changes = {
         "suite": about,
         "smoke": any(run.plan.smoke for run in runs),
-        "cells": cells,
+        "cells": [*references],
         "references": references,
         "rows": rows,
         "equal_time": {},
@@ -148,8 +145,8 @@ def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
             archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
 
 
-def read_export(path: Path) -> Export:
-    """Return an export.
+def read_export(path: Path) -> Source:
+    """Return the run in an export.
 
     Raises:
         UserError: it cannot be read, or is not an export; the message names the file and what is wrong in it.
@@ -173,7 +170,7 @@ def read_export(path: Path) -> Export:
     if not records or len(references) < len(records) or not references.items() <= plan.references.items():
         rule = "records must be of cells of the plan, each at most once and with its reference"
         raise StoreError(f"{path / _RECORDS}: {rule}; {_WAY_OUT}")
-    return Export(plan=plan, records=records)
+    return Source(path, plan, records, {})
 
 
 def _numbered(path: PurePath, names: dict[PurePath, str]) -> str:

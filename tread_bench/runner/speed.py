@@ -124,8 +124,7 @@ def plan_equal_times(
             known = equal_time(cells[0], plan, figures)
         if known is not None:
             found |= {cell.id: known for cell in cells if cell.id in new}
-    if found != written.equal_time:
-        write_document(folder.plan_path, written.model_copy(update={"equal_time": found}))
+    write_document(folder.plan_path, written.model_copy(update={"equal_time": found}))
 
 
 def equal_time(row: PlannedCell, plan: Plan, timings: Mapping[str, TimingFigures]) -> EqualTime | None:

@@ -10,6 +10,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.foreign import pictures_of
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.sources import read_joined, read_run
 from tread_bench.services.display import note
@@ -18,6 +19,21 @@ if TYPE_CHECKING:
     from tread_bench.reports.study import Study
 
 COMMAND = "tread-bench report"
+
+
+def stale(run: Path) -> list[str]:
+    """Return the files of a run's report that are missing, empty, or older than its plan and records.
+
+    The page names its figures.
+    """
+    latest = max(source.stat().st_mtime_ns for source in (run / "plan.json", *run.glob("cells/*/record.json")))
+    pictures = pictures_of(run / "index.html")
+    found = []
+    for name in ("index.html", "results.csv", "records.jsonl", *(f"figures/{name}" for name in pictures or ())):
+        path = run / name
+        if not path.is_file() or not path.stat().st_size or path.stat().st_mtime_ns < latest:
+            found.append(name)
+    return found or (["figures"] if pictures is None else [])
 
 
 class Drawn(NamedTuple):

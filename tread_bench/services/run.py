@@ -19,7 +19,7 @@ from tread_bench.runner.options import Call, Options
 from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import smoke_with_stand_ins
 from tread_bench.services.display import make_display, note
-from tread_bench.services.report import Drawn, write_report
+from tread_bench.services.report import Drawn, stale, write_report
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan
@@ -81,11 +81,6 @@ def _refuse_launchers() -> None:
         )
 
 
-def _refuse(message: str) -> None:
-    """Raise UserError: nobody was asked about what would be removed."""
-    raise UserError(f"{message}\nnothing was changed: nobody was asked")
-
-
 def bring_up_to_date(
     suite: str | Mapping[str, Any],
     overrides: list[str],
@@ -93,13 +88,13 @@ def bring_up_to_date(
     smoke: bool,
     options: Options,
     data_root: Path | None = None,
-    agree: Callable[[str], None] = _refuse,
+    agree: Callable[[str], None] = lambda message: None,
 ) -> Done:
     """Run what is missing and, unless it is a part of the run, draw the page if it is not of these records.
 
     Args:
         suite: a file, a shipped suite's name, or what a file would hold, of plain data.
-        agree: called with what `options.fresh` will remove; raises where it must stay, as by default.
+        agree: called with what `options.fresh` will remove; raises where it must stay.
 
     Raises:
         UserError: the suite, the folder or the machine cannot be used.
@@ -125,11 +120,11 @@ def bring_up_to_date(
     result = run(plan, Call(text, folder, options, make_display(console), agree))
 
     # Draw the page.
-    stale = folder.stale() if options.shard is None else []
+    outdated = stale(root) if options.shard is None else []
     drawn = None
-    if stale or (result.finished_now and options.shard is None):
+    if outdated or (result.finished_now and options.shard is None):
         drawn = write_report([root])
-    return Done(result.plan, root, options, result, stale, drawn)
+    return Done(result.plan, root, options, result, outdated, drawn)
 
 
 def _smoke_plan(whole: Plan, folder: RunFolder, options: Options) -> Plan:

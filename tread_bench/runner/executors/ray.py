@@ -10,7 +10,7 @@ from contextlib import chdir
 from dataclasses import dataclass
 from typing import Any
 
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import UserError, failure_text
 from tread_bench.runner.executors.remote import end_here, follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
@@ -61,7 +61,12 @@ class _Cluster:
         if not future.done():
             return None
         error = future.exception()
-        return future.result() if error is None else _without_word(key, error, self.ray.exceptions)
+        if error is None:
+            return future.result()
+        kinds = self.ray.exceptions
+        losses = (kinds.WorkerCrashedError, kinds.NodeDiedError, kinds.LocalRayletDiedError, kinds.ObjectLostError)
+        lost = isinstance(error, (*losses, kinds.OutOfMemoryError))
+        return Ended(key, failure=f"Ray: {failure_text(error)}", lost=lost)
 
     def cancel(self, handles: Sequence[tuple[str, Any, Future[Ended]]]) -> None:
         for _, reference, _ in handles:
@@ -85,19 +90,8 @@ def _connected() -> Any:
                 ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(
-                f"--executor ray: no Ray cluster at {address or 'this machine'} ({_first_line(error)}); set "
+                f"--executor ray: no Ray cluster at {address or 'this machine'} ({failure_text(error)}); set "
                 "RAY_ADDRESS to that of a head node; without it a cluster is started on this machine (`ray stop` "
                 "clears a dead one)"
             ) from None
     return ray
-
-
-def _without_word(key: str, error: BaseException, kinds: Any) -> Ended:
-    """The end of a task that Ray returned as an error."""
-    losses = (kinds.WorkerCrashedError, kinds.NodeDiedError, kinds.LocalRayletDiedError, kinds.ObjectLostError)
-    lost = isinstance(error, (*losses, kinds.OutOfMemoryError))
-    return Ended(key, failure=f"Ray: {type(error).__name__}: {_first_line(error)}", lost=lost)
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "no message")

@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from tread_bench.core.config.compute import Limits
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import LostError, UserError, failure_text, is_of_disk
 from tread_bench.core.stored.files import open_plain
 from tread_bench.runner.folder import RunFolder, check_there
@@ -138,10 +138,8 @@ def perform(task: Task, tell: Callable[[TaskProgress], None]) -> Ended:
             os.dup2(file.fileno(), 2)
         logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
         logging.getLogger("tread_bench").setLevel(logging.INFO)
-        module, _, name = task.function.partition(":")
-        function = getattr(import_module(module), name)
         extra = (lambda *news: tell(TaskProgress(task.key, *news)),) if task.reports else ()
-        return Ended(task.key, function(*task.arguments, *extra))
+        return Ended(task.key, named(task.function)(*task.arguments, *extra))
     except UserError as error:
         return Ended(task.key, failure=str(error))
     except LostError as error:
