@@ -139,7 +139,7 @@ def agreed(found: Choices, before: RunPlan | None, plan: Plan, call: Call) -> Ch
         return found.model_copy(update={"accept_other_numerics": accepts, "track": options.track})
 
     # A part takes the choices of its run; parts may add cells and not remove any.
-    absent = set(before.cells) - {cell.id for cell in plan.all_cells}
+    absent = set(before.cells) - references(plan).keys()
     if absent:
         raise StoreError(
             f"{root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
@@ -191,7 +191,7 @@ def write_plan(
         smoke=plan.is_smoke,
         stand_ins=list(plan.stand_ins),
         timing=plan.suite.timing,
-        cells=[cell.id for cell in plan.all_cells],
+        cells=[*references(plan)],
         references=references(plan),
         rows={cell.id: (cell.row, cell.seed) for cell in plan.all_cells},
         started=started.isoformat(timespec="seconds"),
