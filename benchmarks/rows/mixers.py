@@ -17,7 +17,7 @@ from benchmarks.row import SkippedError, row
 from benchmarks.timing import Bench, always
 from tread_bench.backbones.rwkv.family import DRWKVSpec
 from tread_bench.backbones.rwkv.network import SpatialMix
-from tread_bench.core.describe.kernels import missing
+from tread_bench.cell.kernels import missing
 from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
 from tread_bench.model.ops.scan import prepare_scan, selective_scan
 from tread_bench.model.ops.wkv import bi_wkv, prepare_wkv

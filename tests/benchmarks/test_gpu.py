@@ -17,8 +17,8 @@ from benchmarks.gpu import device, parts, table
 from benchmarks.gpu.document import GpuDocument, read_results
 from benchmarks.processes import CHECKOUT
 from tests.run_folders import begun, figures_of_speed
+from tread_bench.cell.kernels import resolve_kernels
 from tread_bench.core.config.compute import StepOptions
-from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import TimingFigures

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from tests.cell.test_step import fingerprint, make_cell, make_trainer
+from tread_bench.cell.optimizer import learning_rate
 from tread_bench.core.config.training import RoutingSchedule, Training
-from tread_bench.core.numbers.schedule import learning_rate, routing_share, stretches, summed_share
+from tread_bench.core.numbers.schedule import routing_share, stretches, summed_share
 
 
 def shares(schedule, iterations=10):

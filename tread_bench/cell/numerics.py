@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from threadpoolctl import threadpool_limits
 
+from tread_bench.cell.kernels import resolve_kernels
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.describe.data_sources import DataOptions
-from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.describe.plugins import third_parties
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import BLAS_KERNELS, PLUG_IN, Numerics, RunNumerics, blas_kernels

@@ -1,4 +1,4 @@
-"""The optimiser of a cell: AdamW, or Muon for the matrices that blocks apply to tokens and AdamW for all else."""
+"""The optimiser of a cell, AdamW, or Muon for the matrices that blocks apply to tokens; and its learning rate."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from tread_bench.core.config.training import Training
+from tread_bench.core.config.training import RoutingSchedule, Training
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.schedule import dense_from
 from tread_bench.model.matrices import layers_over_tokens
 from tread_bench.model.network import Network
 
@@ -78,3 +79,17 @@ class MuonAndAdamW(torch.optim.Optimizer):
             part.param_groups, part.state = [group], self.state
             part.step()
         return loss
+
+
+def learning_rate(step: int, training: Training, schedule: RoutingSchedule) -> float:
+    """Return the rate at `step` (from 0): the training's, or that of the schedule's dense part, which rises linearly
+    over the warm-up and falls over the decay, to 0 after the last step.
+    """
+    dense = dense_from(training.iterations, schedule)
+    rate = training.learning_rate
+    if dense is not None and step >= dense and schedule.dense_learning_rate is not None:
+        rate = schedule.dense_learning_rate
+    if step < training.warmup:
+        rate *= (step + 1) / training.warmup
+    falling, left = round(training.decay.span * training.iterations), max(0, training.iterations - step)
+    return rate * training.decay.factor(left / falling) if left < falling else rate

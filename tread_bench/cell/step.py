@@ -18,12 +18,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tread_bench.cell import ema
 from tread_bench.cell.compiling import Compilation
-from tread_bench.cell.optimizer import build_optimizer
+from tread_bench.cell.optimizer import build_optimizer, learning_rate
 from tread_bench.cell.scaling import LossScaler
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
-from tread_bench.core.numbers.schedule import learning_rate, routing_share
+from tread_bench.core.numbers.schedule import routing_share
 from tread_bench.data.loader import Loader
 from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples

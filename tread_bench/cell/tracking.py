@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
+from tread_bench.cell.optimizer import learning_rate
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.numbers.schedule import learning_rate
 from tread_bench.core.stored.records import Evaluation
 
 if TYPE_CHECKING:

@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tread_bench.core.config.base import Float, Int, Model
-from tread_bench.core.describe.kernels import Kernels
+
+
+class Kernels(Model):
+    """Formulations of the costly operations; `auto` is resolved once per run and written to plan.json."""
+
+    # torch: on any device; math: batched products and a softmax, faster than sdpa on a CPU up to a few hundred tokens;
+    # numba: compiled on a CPU; mamba_ssm, triton: kernels for CUDA. `auto` takes the last one that can be used.
+    scan: Literal["auto", "torch", "numba", "mamba_ssm"] = "auto"
+    wkv: Literal["auto", "torch", "numba", "triton"] = "auto"
+    recurrence: Literal["auto", "torch", "numba"] = Field("auto", exclude_if=lambda name: name == "auto")
+    attention: Literal["auto", "sdpa", "math"] = "auto"
+    adaln: Literal["auto", "torch", "numba"] = "auto"
 
 
 class StepOptions(Model):

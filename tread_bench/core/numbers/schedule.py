@@ -1,16 +1,11 @@
-"""Learning rate and routing share over the iterations."""
+"""The share of the routes' rates over the iterations."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from tread_bench.core.config.training import Decay, RoutingSchedule, Training
-
-
-def decay_steps(iterations: int, decay: Decay) -> int:
-    """Return the number of steps of the decay, which are the last of the training."""
-    return round(decay.span * iterations)
+from tread_bench.core.config.training import RoutingSchedule
 
 
 def dense_from(iterations: int, schedule: RoutingSchedule) -> int | None:
@@ -29,20 +24,6 @@ def routing_share(step: int, iterations: int, schedule: RoutingSchedule) -> floa
     if dense is not None and step >= dense:
         return 0.0
     return min(1.0, step / warmup) if warmup else 1.0
-
-
-def learning_rate(step: int, training: Training, schedule: RoutingSchedule) -> float:
-    """Return the rate at `step` (from 0): the training's, or that of the schedule's dense part, which rises linearly
-    over the warm-up and falls over the decay, to 0 after the last step.
-    """
-    dense = dense_from(training.iterations, schedule)
-    rate = training.learning_rate
-    if dense is not None and step >= dense and schedule.dense_learning_rate is not None:
-        rate = schedule.dense_learning_rate
-    if step < training.warmup:
-        rate *= (step + 1) / training.warmup
-    steps, left = decay_steps(training.iterations, training.decay), max(0, training.iterations - step)
-    return rate * training.decay.factor(left / steps) if left < steps else rate
 
 
 def stretches(

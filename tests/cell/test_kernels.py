@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.describe import kernels
-from tread_bench.core.describe.kernels import missing, resolve_kernels
+from tread_bench.cell import kernels
+from tread_bench.cell.kernels import missing, resolve_kernels
 
 
 def installed(monkeypatch, *modules):

@@ -1,28 +1,13 @@
-"""Formulations of the costly operations, and which of them this machine supports."""
+"""Which formulations of the costly operations this machine supports, and which of them a run takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Literal, get_args
+from typing import get_args
 
-from pydantic import Field
-
-from tread_bench.core.config.base import Model
+from tread_bench.core.config.compute import Kernels
 from tread_bench.core.errors import UserError
-
-
-class Kernels(Model):
-    """Formulations of the costly operations; `auto` is resolved once per run and written to plan.json."""
-
-    # torch: on any device; math: batched products and a softmax, faster than sdpa on a CPU up to a few hundred tokens;
-    # numba: compiled on a CPU; mamba_ssm, triton: kernels for CUDA. `auto` takes the last one that can be used.
-    scan: Literal["auto", "torch", "numba", "mamba_ssm"] = "auto"
-    wkv: Literal["auto", "torch", "numba", "triton"] = "auto"
-    recurrence: Literal["auto", "torch", "numba"] = Field("auto", exclude_if=lambda name: name == "auto")
-    attention: Literal["auto", "sdpa", "math"] = "auto"
-    adaln: Literal["auto", "torch", "numba"] = "auto"
-
 
 KERNELS = {kind: get_args(field.annotation)[1:] for kind, field in Kernels.model_fields.items()}
 _NEEDS = {  # the only type of device that a formulation runs on, and its import
