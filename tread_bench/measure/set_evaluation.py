@@ -28,7 +28,6 @@ from tread_bench.measure.weights_folder import with_weights
 
 KEPT = 50_000  # most reference images whose features are compared one by one
 OF_SETS = frozenset(Needs) - {Needs.LABELS, Needs.CAPTIONS}  # what can be read of a set
-_OF_NETWORK = frozenset({Needs.LOGITS, Needs.SPATIAL})  # needs that are outputs which not every network has
 
 
 class SetEvaluator:
@@ -81,7 +80,7 @@ class SetEvaluator:
         self.reasons: list[str] = []
         for metric in metrics:
             family = metric.family
-            if family.needs & _OF_NETWORK <= chosen.family.outputs:
+            if not chosen.family.lacks(family):
                 reason = self.reference.lacks(family) or too_few(metric, samples.count, self.reference.counts)
                 if unread := family.needs - OF_SETS:
                     reason = lacking(min(unread), is_real=False)

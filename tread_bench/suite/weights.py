@@ -155,10 +155,11 @@ def adopted(cell: Cell, requested: Evaluate, row: DraftRow, sources: Sources) ->
             which = f"only {', '.join(able)} changes" if able else "no option changes"
             message = f"evaluate.options.{name}: of method {method.name}, {which} the evaluation alone; leave it out"
             problems.append(Problem(message, (*options, name)))
-    refuse(problems or all_problems({**method.model_dump(), **requested.options}, type(method), options))
+    evaluated = {**method.model_dump(), **requested.options}
+    refuse(problems or all_problems(evaluated, type(method), options))
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
-        "method": method.evaluated_with(requested.options),
+        "method": method.model_validate(evaluated),
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": weights.iteration}),
         "metrics": cell.metrics.model_copy(update={"at": (weights.iteration,), "ema": source.cell.metrics.ema}),
     }

@@ -42,12 +42,12 @@ def examine() -> dict[str, Any]:
     import psutil
     import torch
 
+    from tread_bench.cell.kernels import KERNELS, missing
     from tread_bench.cell.numerics import TF32_CAPABILITY, autocast_problem, cpu_name, resolve_numerics, versions
     from tread_bench.core.config.choices import DEFAULT_DATA
     from tread_bench.core.config.compute import Compute
     from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.describe.families import families
-    from tread_bench.core.describe.kernels import KERNELS, missing
     from tread_bench.core.describe.metrics import extractors
     from tread_bench.core.stored.cache import cache_folder
     from tread_bench.core.stored.conditions import blas_kernels
@@ -90,7 +90,7 @@ def examine() -> dict[str, Any]:
 
 def _weights(family: ExtractorFamily) -> dict[str, str]:
     """Whether the published weights of a feature network are there, which metrics need them, and who publishes them."""
-    from tread_bench.core.describe.metrics import OUTPUTS, metrics
+    from tread_bench.core.describe.metrics import Needs, metrics
     from tread_bench.core.stored.data_files import content_sha256
     from tread_bench.measure.weights_folder import find_weights, is_as_published
 
@@ -104,8 +104,9 @@ def _weights(family: ExtractorFamily) -> dict[str, str]:
             (published,) = (one for one in family.published if one.file == place.name)
             verdicts = {True: "as published", False: "not the published file", None: "no hash is published"}
             file = f"{place}, sha256 {sha256[:12]}, {verdicts[is_as_published(published, sha256)]}"
-    needs = {metric.name: metric.needs.intersection(OUTPUTS) for metric in metrics().values()}
-    needed_by = [name for name, outputs in needs.items() if outputs and outputs <= family.outputs]
+    outputs = {Needs.FEATURES, Needs.STATISTICS, Needs.LOGITS, Needs.SPATIAL}
+    reads_it = [metric for metric in metrics().values() if metric.needs & outputs]
+    needed_by = [metric.name for metric in reads_it if not family.lacks(metric)]
     return {
         "file": file,
         "needed for": f"{family.distance}; all metrics of its outputs: {', '.join(needed_by)}",

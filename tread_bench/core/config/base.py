@@ -19,6 +19,12 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class Options(Model):
+    """A plug-in's settings in a suite. A subclass states the plug-in's name: `name: Literal["mine"] = "mine"`."""
+
+    name: str = ""
+
+
 def is_unused(value: object) -> bool:
     """Return whether a key is left out where a cell is written: its id is the hash of that, and outlives added keys."""
     return not value

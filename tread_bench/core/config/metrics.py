@@ -17,14 +17,7 @@ from pydantic import (
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, no_boolean, one_of, some_of
 from tread_bench.core.describe.guidance import Blocks, iteration_at, iteration_or_share
-from tread_bench.core.describe.metrics import (
-    ExtractorOptions,
-    MetricFamily,
-    MetricOptions,
-    Needs,
-    extractors,
-    metrics,
-)
+from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions, extractors, metrics
 from tread_bench.core.errors import UserError
 
 ENOUGH_POINTS = 6  # evaluations that FID between them is interpolated from
@@ -72,8 +65,8 @@ else:
     Network = one_of(extractors())
     Further = some_of(metrics(), "metrics", "fid_infinity")
 
-# Keys of `metrics` that hold weights -> the feature network that reads them.
-_WEIGHTS = {"extractor_weights": "trained-classifier", "inception_weights": "inception"}
+# Feature networks -> the key of `metrics` that holds their weights.
+_WEIGHTS = {"trained-classifier": "extractor_weights", "inception": "inception_weights"}
 GIVE_WEIGHTS = (
     "train one with `tread-bench features SUITE --out FILE` and set metrics.extractor_weights: FILE, "
     "or give torch-fidelity's Inception weights as metrics.inception_weights: FILE"
@@ -156,7 +149,7 @@ class Metrics(Model):
     def lacks_network(self, data: DataOptions) -> bool:
         """Return whether no feature network is named and none ships for the data, or the named one has no weights."""
         chosen = self.extractor
-        given = [network for key, network in _WEIGHTS.items() if getattr(self, key) is not None]
+        given = [network for network, key in _WEIGHTS.items() if getattr(self, key) is not None]
         if chosen is None:
             return not given and data.family.extractor is None
         has_weights = chosen.family.ships or getattr(chosen, "weights", "") is not None
@@ -168,10 +161,10 @@ class Metrics(Model):
         Raises:
             UserError: there is none, or the choice is ambiguous.
         """
-        given = {network: file for key, network in _WEIGHTS.items() if (file := getattr(self, key)) is not None}
+        given = {network: file for network, key in _WEIGHTS.items() if (file := getattr(self, key)) is not None}
         chosen = self.extractor
         if chosen is None and len(given) > 1:
-            keys = " and ".join(f"metrics.{key}" for key in _WEIGHTS)
+            keys = " and ".join(f"metrics.{key}" for key in _WEIGHTS.values())
             raise UserError(f"{keys} are both given: set metrics.extractor to {' or '.join(given)}")
         if chosen is None:
             name = next(iter(given), data.family.extractor)
@@ -182,7 +175,7 @@ class Metrics(Model):
         if chosen.name not in given:
             return chosen
         if any(chosen.family.files(chosen)):
-            (key,) = (key for key, network in _WEIGHTS.items() if network == chosen.name)
+            key = _WEIGHTS[chosen.name]
             raise UserError(f"metrics.{key} and metrics.extractor.weights are both given: leave one out")
         return chosen.model_copy(update={"weights": given[chosen.name]})
 
@@ -206,13 +199,8 @@ class Metrics(Model):
             UserError: there is no feature network.
         """
         network = self.network(data)
-        lacking = {Needs.LOGITS: network.family.has_logits, Needs.SPATIAL: network.family.has_spatial}
         found = {}
         for metric in self.of_samples:
-            needed = [_IN_WORDS[need] for need, has in lacking.items() if need in metric.family.needs and not has]
-            if needed:
-                found[metric.name] = f"needs {needed[0]}, and feature network {network.name} has none"
+            if lacking := network.family.lacks(metric.family):
+                found[metric.name] = f"needs {lacking}, and feature network {network.name} has none"
         return found
-
-
-_IN_WORDS = {Needs.LOGITS: "logits", Needs.SPATIAL: "spatial features"}

@@ -13,17 +13,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tread_bench.core.config.base import Model
+from tread_bench.core.config.base import Options
 from tread_bench.core.describe.plugins import Description, Kind
 
 
-class TextEncoderOptions(Model):
+class TextEncoderOptions(Options):
     """A text encoder's settings in a suite. A subclass states its name: `name: Literal["mine"] = "mine"`.
 
     Each has `tokens`, to which every caption is padded or truncated, and their `width`, as fields or as properties.
     """
-
-    name: str = ""
 
     if TYPE_CHECKING:
 
@@ -62,13 +60,11 @@ VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_p
 _DECODED_CHANNELS = 3
 
 
-class DataOptions(Model):
+class DataOptions(Options):
     """A data source's settings in a suite. A subclass states its source's name: `name: Literal["mine"] = "mine"`.
 
     Each has `image_size` (pixels on a side), `channels` and `num_classes` (0: no labels), as fields or as properties.
     """
-
-    name: str = ""
 
     if TYPE_CHECKING:
 

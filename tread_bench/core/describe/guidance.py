@@ -20,7 +20,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
-from tread_bench.core.config.base import Float, Int, Model, no_boolean
+from tread_bench.core.config.base import Float, Int, Options, no_boolean
 from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import Route
 
@@ -95,10 +95,8 @@ def iteration_at(moment: float, iterations: int) -> int:
     return moment if isinstance(moment, int) else max(1, round(moment * iterations))
 
 
-class GuidanceOptions(Model):
+class GuidanceOptions(Options):
     """A guidance rule with its settings. A subclass states its rule's name: `name: Literal["mine"] = "mine"`."""
-
-    name: str = ""
 
     @property
     def branches(self) -> tuple[Branch, Branch | None]:

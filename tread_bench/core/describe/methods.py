@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from pydantic import Field
 
-from tread_bench.core.config.base import Float, Model
+from tread_bench.core.config.base import Float, Options
 from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.problems import Problem
@@ -39,10 +39,8 @@ class Evaluated(StrEnum):
     ROUTED = "routed"  # as in a training step at full rates
 
 
-class MethodOptions(Model):
+class MethodOptions(Options):
     """A method's settings in a suite. A subclass states its method's name: `name: Literal["mine"] = "mine"`."""
-
-    name: str = ""
 
     @property
     def family(self) -> MethodFamily:
@@ -56,10 +54,6 @@ class MethodOptions(Model):
     def alternatives(self, routes: tuple[Route, ...], num_tokens: int) -> tuple[tuple[Route, ...], ...]:
         """Return the routes between which samples or steps differ, all equally probable; here the cell's alone."""
         return (routes,)
-
-    def evaluated_with(self, options: Mapping[str, Any]) -> Self:
-        """Return the same method with other options of its evaluation. Raises ValueError if one is not valid."""
-        return self.model_validate({**self.model_dump(), **options})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +114,9 @@ class MethodFamily(Description):
 methods = Kind("method", "tread_bench.methods", MethodFamily, MethodOptions)
 
 
-class LossOptions(Model):
+class LossOptions(Options):
     """A loss's settings in a suite. A subclass states its loss's name: `name: Literal["mine"] = "mine"`."""
 
-    name: str = ""
     weight: Float = Field(gt=0)
 
     @property

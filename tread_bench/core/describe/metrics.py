@@ -13,19 +13,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from tread_bench.core.config.base import Model
+from tread_bench.core.config.base import Options
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.stored.columns import is_taken
 
-# Of feature networks, as `Needs` names them.
-OUTPUTS = ("features", "statistics", "logits", "spatial")
 
-
-class ExtractorOptions(Model):
+class ExtractorOptions(Options):
     """A feature network's settings in a suite. A subclass states its name: `name: Literal["mine"] = "mine"`."""
-
-    name: str = ""
 
     @property
     def family(self) -> ExtractorFamily:
@@ -97,15 +92,11 @@ class ExtractorFamily(Description):
         """Title of the Fréchet distance on the network that was opened: `distance` belongs to the one of this name."""
         return self.distance if network == self.name or self.distance == "FID" else f"FID ({network})"
 
-    @property
-    def outputs(self) -> frozenset[str]:
-        """What it gives of an image, by the names of what metrics need."""
-        found = {"features", "statistics"}
-        if self.has_logits:
-            found.add("logits")
-        if self.has_spatial:
-            found.add("spatial")
-        return frozenset(found)
+    def lacks(self, metric: MetricFamily) -> str:
+        """Return what a metric needs of a feature network and this one does not give, in words; empty for nothing."""
+        if Needs.LOGITS in metric.needs and not self.has_logits:
+            return "logits"
+        return "spatial features" if Needs.SPATIAL in metric.needs and not self.has_spatial else ""
 
 
 extractors = Kind("feature network", "tread_bench.extractors", ExtractorFamily, ExtractorOptions, key="extractor")
@@ -181,10 +172,8 @@ class Figure:
         return cls(name=name, title=name, definition=definition, lower_is_better=None, of_itself=None)
 
 
-class MetricOptions(Model):
+class MetricOptions(Options):
     """A metric's settings in a suite. A subclass states its metric's name: `name: Literal["mine"] = "mine"`."""
-
-    name: str = ""
 
     @property
     def family(self) -> MetricFamily:

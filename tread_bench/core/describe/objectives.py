@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tread_bench.core.config.base import Model
+from tread_bench.core.config.base import Options
 from tread_bench.core.describe.plugins import Description, Kind
 
 
-class ObjectiveOptions(Model):
+class ObjectiveOptions(Options):
     """An objective's settings in a suite. A subclass states its name: `name: Literal["mine"] = "mine"`."""
-
-    name: str = ""
 
     @property
     def reads_variance(self) -> bool:
@@ -68,9 +66,6 @@ class ObjectiveFamily(Description):
 objectives = Kind("objective", "tread_bench.objectives", ObjectiveFamily, ObjectiveOptions)
 
 
-_STEPS = ((2.0, 1.0), (1.0, 0.0))  # any step, and the last one
-
-
 @dataclass(frozen=True, kw_only=True)
 class SamplerFamily(Description):
     """Torch-free description of a sampler.
@@ -99,8 +94,7 @@ class SamplerFamily(Description):
 
     def num_calls(self, steps: int) -> int:
         """Return the number of velocity calls in `steps` steps, the last of which ends at 0."""
-        each, last = (len(self.call_times(*step)) for step in _STEPS)
-        return (steps - 1) * each + last
+        return (steps - 1) * len(self.call_times(2.0, 1.0)) + len(self.call_times(1.0, 0.0))
 
 
 samplers = Kind("sampler", "tread_bench.samplers", SamplerFamily)

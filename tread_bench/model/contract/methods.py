@@ -247,7 +247,8 @@ def check_evaluation_options(subject: MethodSubject) -> Iterator[str]:
     trained = [subject.step(subject.network, routing=0.0).output, *subject.steps(subject.network)]
     for name, value in subject.method.evaluation_options.items():
         what = f"option {name}, at {value!r},"
-        network = subject.fresh(method=subject.cell.method.evaluated_with({name: value}))
+        method = subject.cell.method
+        network = subject.fresh(method=method.model_validate({**method.model_dump(), name: value}))
         network.load_state_dict(subject.network.state_dict())
         if not all(map(torch.equal, [subject.step(network, routing=0.0).output, *subject.steps(network)], trained)):
             yield f"{what} changes what a training step predicts: it is said to change the evaluation alone"
