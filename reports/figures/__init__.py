@@ -1,5 +1,5 @@
 """The pictures of a run: their specifications, the function that draws them, and the placement of routes."""
 
-from tread_bench.core.environment import import_matplotlib
+from tread_bench.core.processes import import_matplotlib
 
 import_matplotlib()

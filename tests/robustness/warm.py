@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.lifeline import end_with_parent
+from tread_bench.core.processes import end_with_parent
 
 MEMORY_BYTES = 6 * 2**30  # more than any command here needs: a document that asks for terabytes gets an error
 

@@ -22,7 +22,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import LostError, UserError, failure_text, is_of_disk
-from tread_bench.core.lifeline import end_with_parent
+from tread_bench.core.processes import end_with_parent
 from tread_bench.runner.heartbeat import Tell
 
 BEAT_S = 1.0  # between two signs of life

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tread_bench.core.signals import INTERRUPTED
+from tread_bench.core.processes import INTERRUPTED
 from tread_bench.services.choices import Device
 
 # Heading in a command's help: a misspelt option is never corrected to one of these.

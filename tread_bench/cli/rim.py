@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import NoReturn
 
-from tread_bench.core.signals import INTERRUPTED
+from tread_bench.core.processes import INTERRUPTED
 
 READER_GONE = 1  # exit status: nobody reads stdout any more
 WRONG = 2  # exit status: the input, or the machine, cannot be used

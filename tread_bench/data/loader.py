@@ -20,7 +20,7 @@ import torch
 import torch.multiprocessing  # passes tensors between processes in shared memory
 
 from tread_bench.core.errors import LostError
-from tread_bench.core.lifeline import end_with_parent
+from tread_bench.core.processes import end_with_parent
 
 T = TypeVar("T")
 BATCHES_PER_WORKER = 2  # that are being made or are ready

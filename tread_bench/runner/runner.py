@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from tread_bench.core.numbers.costs import expected_work
-from tread_bench.core.signals import signals_interrupt
+from tread_bench.core.processes import signals_interrupt
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.files import open_plain, read_bytes, write_atomically
 from tread_bench.core.stored.records import Record

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from tread_bench.core.environment import import_matplotlib
 from tread_bench.core.numbers import draws
+from tread_bench.core.processes import import_matplotlib
 from tread_bench.data.glyphs.fonts import font_files
 from tread_bench.data.glyphs.words import SCRIPTS, script_of
 

@@ -20,9 +20,8 @@ from multiprocessing import connection, forkserver, resource_tracker
 from types import ModuleType
 from typing import Any
 
-from tread_bench.core.environment import variables
 from tread_bench.core.errors import OUT_OF_MEMORY, UserError
-from tread_bench.core.lifeline import RUNNER, end_with_parent
+from tread_bench.core.processes import RUNNER, end_with_parent, variables
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.tasks import Ended, Event, Task, TaskProgress, perform
 

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from importlib import import_module
 
-from tread_bench.core.lifeline import RUNNER, end_with_parent
+from tread_bench.core.processes import RUNNER, end_with_parent
 
 if RUNNER in os.environ:
     end_with_parent(int(os.environ[RUNNER]))

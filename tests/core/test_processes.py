@@ -10,7 +10,7 @@ import pytest
 from tests.command_line import command, tread_bench, tread_bench_anew
 from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
 
-CALL = "from tread_bench.core.environment import import_matplotlib; import_matplotlib(); import matplotlib; "
+CALL = "from tread_bench.core.processes import import_matplotlib; import_matplotlib(); import matplotlib; "
 NO_USER = ["unshare", "--user", "--map-user=12345", "env", "-u", "HOME", "-u", "XDG_CACHE_HOME"]
 
 
