@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from tread_bench.core.stored.conditions import Conditions, all_of, spread
+from tread_bench.core.stored.conditions import Conditions, decisive
 from tread_bench.core.stored.records import Record
 from tread_bench.reports import requested
 from tread_bench.reports.row import Row, by_key
@@ -117,3 +117,18 @@ def of_rows(rows: Sequence[Row]) -> Iterator[str]:
         yield (
             f"rows have different optimisers, so a difference between two of them is not of their routes alone: {each}."
         )
+
+
+def all_of(conditions: Conditions) -> list[Conditions]:
+    """Return a record's conditions, with those of its first steps and of its timing."""
+    timed = [conditions.timed_under] if conditions.timed_under else []
+    return [conditions, *conditions.begun_under, *timed]
+
+
+def spread(found: Iterable[Conditions]) -> dict[str, list[str]]:
+    """Return every decisive condition that differs within `found`, with its values; cells need not have all of them."""
+    values: dict[str, set[str]] = {}
+    for one in found:
+        for key, value in decisive(one).items():
+            values.setdefault(key, set()).add(str(value))
+    return {key: sorted(some) for key, some in sorted(values.items()) if len(some) > 1}

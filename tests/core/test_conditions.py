@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.stored.conditions import Conditions, all_of, decisive_to_the_bit, differences, spread
+from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit, differences
+from tread_bench.reports.cautions import all_of, spread
 
 NUMERICS = {
     "device": "cpu", "device_count": 1, "device_name": "A", "cpu_capability": "AVX2", "threads": 1,

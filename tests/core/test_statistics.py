@@ -48,13 +48,6 @@ def test_pairing_removes_what_the_seeds_share():
     assert statistics.paired_difference({0: 1.0}, {1: 1.0}) is None
 
 
-def test_holm_against_a_hand_worked_example():
-    # sorted: .005 x 4 = .02, .01 x 3 = .03, .03 x 2 = .06, .04 x 1 = .04 -> raised to .06
-    assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert statistics.holm([0.6, 0.7]) == [1.0, 1.0]
-    assert statistics.holm([]) == []
-
-
 def test_paired_ratio_inverts_and_repeats():
     assert statistics.paired_ratio([12.5, 20.0, 37.5], [10.0, 16.0, 30.0]) == pytest.approx((1.25, 1.25, 1.25))
     a, b = np.random.default_rng(5).lognormal(size=(2, 21))

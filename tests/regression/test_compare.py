@@ -19,6 +19,7 @@ from tread_bench.regression.compare import (
     compare,
     exit_status,
     figures_of,
+    holm,
     moved,
     to_junit,
 )
@@ -322,3 +323,10 @@ def test_junit_counts_what_failed_and_what_is_inconclusive_and_is_xml_whatever_i
     counts = [[suite.get(key) for key in ("tests", "failures", "skipped")] for suite in suites]
     assert counts == [["2", "1", "1"], ["1", "0", "0"]]
     assert "<script>" in suites[0].find("testcase/failure").get("message")
+
+
+def test_holm_against_a_hand_worked_example():
+    # sorted: .005 x 4 = .02, .01 x 3 = .03, .03 x 2 = .06, .04 x 1 = .04 -> raised to .06
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []

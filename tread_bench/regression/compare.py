@@ -26,8 +26,8 @@ from scipy.stats import chi2, ttest_ind
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.metrics import known_figures
-from tread_bench.core.numbers.statistics import holm, mean_interval
-from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decisive_to_the_bit, is_same_figure
+from tread_bench.core.numbers.statistics import mean_interval
+from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decisive_to_the_bit
 from tread_bench.core.stored.records import GpuConditions, Record
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
@@ -37,6 +37,7 @@ _CONTROL = {code: None for code in range(32) if code not in (9, 10, 13)}  # XML 
 MEMORY_SHARE = 0.01  # a CUDA allocator's peak may grow by this share and
 MEMORY_MIB = 8.0  # by this much in addition
 _NO_BITS = ("tread-bench", BLAS_KERNELS)  # conditions that need not match for equal bits of weights and losses
+_LINEAR_ALGEBRA = 1e-9  # relative difference up to which figures that NumPy computes with linear algebra are equal
 
 # Of the conditions, what is configuration: set by the suite, or resolved on the machine where the suite says auto.
 _SET = ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch")
@@ -268,6 +269,16 @@ def judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str,
     return judged
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return adjusted p-values (Holm 1979) in the given order: the k-th smallest of m times m-k+1, never falling."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
 def _unfit(old: CellFigures, new: CellFigures, pair: tuple[Speed, Speed]) -> tuple[Verdict, str] | None:
     """Why step times cannot support a verdict: another machine, too few pairs, or a GPU that changed."""
     # Any CPU may check what does not depend on the CPU; a GPU that was replaced is reported.
@@ -328,7 +339,7 @@ def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding | None:
     if before != now or now.get("device") != "cpu":
         return None
     metrics = sorted(old.quality.keys() | new.quality.keys())
-    other = [one for one in metrics if not is_same_figure(one, old.quality.get(one), new.quality.get(one))]
+    other = [one for one in metrics if not _is_same_figure(one, old.quality.get(one), new.quality.get(one))]
     if old.final_weights_sha256 != new.final_weights_sha256:
         other.insert(0, "final weights")
     if not other:
@@ -338,6 +349,14 @@ def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding | None:
     was, is_now = (", ".join(f"{one} {side.quality.get(one, '')}" for one in other) for side in (old, new))
     reason = "different bits under the same build, CPU capability and threads"
     return Finding(name, "quality", "bits", Verdict.FAIL, was, is_now, reason)
+
+
+def _is_same_figure(name: str, a: float | None, b: float | None) -> bool:
+    """Whether two values agree as under equal conditions: bit for bit, or within a tolerance for BLAS."""
+    figure = known_figures().get(name)
+    if a is None or b is None or figure is None or not figure.by_linear_algebra:
+        return a == b
+    return math.isclose(a, b, rel_tol=_LINEAR_ALGEBRA)
 
 
 def _within_margin(row: str, metric: str, values: Sequence[tuple[float, float]], margin: float) -> Finding:

@@ -130,16 +130,6 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:
     return float(ratio), float(low), float(high)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return adjusted p-values (Holm 1979) in the given order: the k-th smallest of m times m-k+1, never falling."""
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
-
-
 def paired_test_power(effect: float, seeds: int, level: float = LEVEL) -> float:
     """Return the probability that a two-sided paired t-test finds a true difference.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     JsonValue,
@@ -19,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from tread_bench.core.describe.metrics import known_figures
+from tread_bench.core.config.compute import StepOptions
 
 # Another version of these may give other bits: draws come from numpy, layers from timm, metrics from torch-fidelity,
 # fused scans from mamba-ssm, and the rest from this program and torch (already a numerical choice). Python, pandas and
@@ -31,15 +29,14 @@ _FIGURES_DEPEND_ON = ("tread-bench", "numpy", "timm", "torch-fidelity", "mamba-s
 _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers", "processes")
 
 # OpenBLAS chooses its kernels by the microarchitecture, which neither a CPU's name nor its capability reveals. The
-# last digits of figures computed with NumPy's linear algebra depend on it, so these are compared within a tolerance.
+# last digits of figures computed with NumPy's linear algebra depend on it.
 BLAS_KERNELS = "blas_kernels"
-LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
 
 
-class Numerics(BaseModel):
+class Numerics(StepOptions):
     """Numerical choices and the machine where they were made. Values missing from a document are not written back."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow")
 
     device: Literal["cpu", "cuda"] | None = None
     device_count: NonNegativeInt = 1
@@ -51,11 +48,6 @@ class Numerics(BaseModel):
     matmul_precision: Literal["highest", "high", "medium"] | None = None
     matmul_relative_error: float | None = None
     tf32: bool = False
-    autocast: Literal["none", "bfloat16", "float16"] = "none"
-    compile: bool | Literal["network", "captured"] = False
-    gradient_checkpointing: bool = False
-    micro_batch: PositiveInt | None = None
-    data_workers: NonNegativeInt = 2
     kernels: dict[str, str] = Field(default_factory=dict)
     draws: Literal["host", "device"] = "host"  # where a training step's random numbers come from
 
@@ -102,14 +94,6 @@ def decisive_to_the_bit(conditions: Conditions) -> dict[str, JsonValue]:
     return decisive(conditions) | several
 
 
-def is_same_figure(name: str, a: float | None, b: float | None) -> bool:
-    """Return whether two values agree as under equal conditions: bit for bit, or within a tolerance for BLAS."""
-    figure = known_figures().get(name)
-    if a is None or b is None or figure is None or not figure.by_linear_algebra:
-        return a == b
-    return math.isclose(a, b, rel_tol=LINEAR_ALGEBRA_TOLERANCE)
-
-
 def by_file_name(value: Any, name_of: Callable[[PurePath], str] = attrgetter("name")) -> Any:
     """Return the same JSON with each absolute path reduced to its file's name, since paths differ between machines."""
     if isinstance(value, list):
@@ -125,21 +109,6 @@ def differences(before: Conditions, now: Conditions) -> list[str]:
     on_one_side = {key for key in old.keys() ^ new.keys() if key.startswith(PLUG_IN)}
     keys = sorted((old.keys() | new.keys()) - on_one_side)
     return [f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in keys if old.get(key) != new.get(key)]
-
-
-def all_of(conditions: Conditions) -> list[Conditions]:
-    """Return a record's conditions, with those of its first steps and of its timing."""
-    timed = [conditions.timed_under] if conditions.timed_under else []
-    return [conditions, *conditions.begun_under, *timed]
-
-
-def spread(found: Iterable[Conditions]) -> dict[str, list[str]]:
-    """Return every decisive condition that differs within `found`, with its values; cells need not have all of them."""
-    values: dict[str, set[str]] = {}
-    for one in found:
-        for key, value in decisive(one).items():
-            values.setdefault(key, set()).add(str(value))
-    return {key: sorted(some) for key, some in sorted(values.items()) if len(some) > 1}
 
 
 def blas_kernels() -> str:
