@@ -13,7 +13,7 @@ from tests.fake_executor import Executor
 from tests.run_folders import new_folder
 from tests.toy_suite import OWNER, toy_suite, write_suite
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
-from tread_bench.core.stored.files import StoreError, write_atomically, write_json
+from tread_bench.core.stored.files import StoreError, write_atomically
 from tread_bench.core.stored.records import Record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
@@ -27,7 +27,6 @@ from tread_bench.suite.load import load_plan
 CELL = "dense-s0-0123456789"
 STORED = Path(__file__).parent / "stored" / "record.json"
 RECORD = Record.model_validate_json(STORED.read_text()).model_copy(update={"cell": CELL})
-ABOUT = {"schema_version": 3, "cell": CELL, "suite": "toy", "row": "dense", "seed": 0, "reference": CELL}
 
 
 def tell(*news: object, **style: object) -> None:
@@ -50,8 +49,8 @@ def lock_the_cell(folder):
 
 WRITERS = {
     "record": lambda folder: folder.write_record(RECORD),
-    "cell": lambda folder: write_json(folder.made(CELL) / "cell.json", ABOUT),
-    "plan": lambda folder: write_json(folder.plan_path, {}),
+    "cell": lambda folder: write_atomically(folder.made(CELL) / "cell.json", "{}"),
+    "plan": lambda folder: write_atomically(folder.plan_path, "{}"),
     "page": lambda folder: write_atomically(folder.root / "index.html", "page"),
     "checkpoint": lambda folder: save_checkpoint(
         folder.cell(CELL) / "checkpoints", 1, Checkpoint({"a": torch.zeros(1)}, {}), OWNER

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.documents import Export, Time
-from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, read_bytes
+from tread_bench.core.stored.documents import Export
+from tread_bench.core.stored.files import StoreError, document_of, json_of, read_bytes
 from tread_bench.core.stored.records import Part
 
 GENERATOR: Literal["python -m benchmarks.gpu"] = "python -m benchmarks.gpu"
@@ -21,7 +21,7 @@ Status = Literal["done", "failed", "skipped", "inconclusive"]
 class Machine(Part):
     """Where, when, and with which versions; no host, no user, no path."""
 
-    date: Time
+    date: str
     commit: str | None
     changed: bool | None
     gpus: list[str] = Field(min_length=1)
@@ -85,5 +85,4 @@ def read_result(path: Path) -> GpuDocument:
     content = json_of(text, path, WAY_OUT)
     if not isinstance(content, dict) or content.get("generator") != GENERATOR:
         raise StoreError(f"{path} is not a result of `tox -e gpu`; {WAY_OUT}")
-    check_version(content, GpuDocument, path, WAY_OUT)
-    return fit_document(path, text, GpuDocument, WAY_OUT)
+    return document_of(text, path, GpuDocument, WAY_OUT)

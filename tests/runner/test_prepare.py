@@ -11,7 +11,7 @@ from tests.fake_executor import Executor
 from tests.run_folders import CHOICES, new_folder, quiet
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.files import StoreError, read_json, write_json
+from tread_bench.core.stored.files import StoreError, read_json
 from tread_bench.data.digits.family import DIGITS, DigitsData
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner.executors.tasks import Ended, Site
@@ -36,7 +36,8 @@ def write(root, fresh=False):
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_run_that_goes_on_keeps_its_first_start_and_one_begun_afresh_does_not(tmp_path, fresh):
     assert abs(datetime.now(UTC) - write(tmp_path)) < timedelta(minutes=1)
-    write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"started": LONG_AGO.isoformat()})
+    older = read_json(tmp_path / "plan.json") | {"started": LONG_AGO.isoformat()}
+    (tmp_path / "plan.json").write_text(json.dumps(older))
     assert (write(tmp_path, fresh) == LONG_AGO) is not fresh
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import by_file_name
 from tread_bench.core.stored.documents import Export, RunPlan, SuiteAbout
-from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, replacing
+from tread_bench.core.stored.files import StoreError, document_of, replacing
 from tread_bench.core.stored.foreign import open_archive, read_member
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder
@@ -161,11 +161,10 @@ def read_export(path: Path) -> Source:
         raise StoreError(f"{path} is not an export of tread-bench; {writes}")
 
     # Its documents, which belong together.
-    check_version(json_of(members[_PLAN], path, _WAY_OUT), RunPlan, path, _WAY_OUT)
-    plan = fit_document(path / _PLAN, members[_PLAN], RunPlan, _WAY_OUT)
+    plan = document_of(members[_PLAN], path / _PLAN, RunPlan, _WAY_OUT)
     records = []
     for number, line in enumerate(members[_RECORDS].splitlines(), 1):
-        records.append(fit_document(path / f"{_RECORDS}:{number}", line, Record, _WAY_OUT))
+        records.append(document_of(line, path / f"{_RECORDS}:{number}", Record, _WAY_OUT))
     references = {record.cell: record.reference for record in records}
     if not records or len(references) < len(records) or not references.items() <= plan.references.items():
         rule = "records must be of cells of the plan, each at most once and with its reference"

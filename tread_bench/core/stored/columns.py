@@ -85,9 +85,7 @@ AFTER_FIGURES = (
     Column("decay", "", "how the learning rate falls to zero; empty: it stays"),
     Column("lora_rank", "", "of the adapters; empty: all weights are trained", True),
     Column("start", "", "row whose weights the training starts from, and their iteration; empty: drawn weights"),
-    Column(
-        "recovered_at", "optimiser steps", "from here on validation_loss is not above that at 0; empty: not yet", True
-    ),
+    Column("recovered_at", "optimiser steps", "from here on validation_loss is at most that at 0; empty: none", True),
     Column("tuned", "", "best of N, or edge of N, which is untuned; empty: learning_rate was given"),
     Column("num_routes", "", "routes of the row; 0: dense", True),
     Column("route_start", "block", "first block of the first route", True),

@@ -68,15 +68,21 @@ def state_of(path: str) -> FileState:
 def contents_of(paths: Iterable[str]) -> dict[str, DataFile]:
     """Return what identifies each file. Raises UserError: one cannot be read."""
     found = {}
-    for path, state in _states_of(paths).items():
+    for path in dict.fromkeys(paths):
         with named_where_unreadable(path):
-            found[path] = DataFile(bytes=state.bytes, sha256=content_sha256(path))
+            found[path] = DataFile(bytes=state_of(path).bytes, sha256=content_sha256(path))
     return found
 
 
 def unread_bytes(paths: Iterable[str]) -> int:
     """Return how many bytes must be read to identify the files. Raises UserError: one cannot be read."""
-    return sum(state.bytes for state in _states_of(paths).values() if not _entry(state).exists())
+    unread = 0
+    for path in set(paths):
+        with named_where_unreadable(path):
+            state = state_of(path)
+        if not _entry(state).exists():
+            unread += state.bytes
+    return unread
 
 
 def check_unchanged(before: Files, now: Files, since: str) -> None:
@@ -96,14 +102,6 @@ def contents_as_before(paths: Iterable[str], expected: Files) -> dict[str, DataF
     """Return what identifies each file. Raises ChangedDataError: one has changed since the run began, as `expected`."""
     found = contents_of(paths)
     check_unchanged(expected, found, "its run began")
-    return found
-
-
-def _states_of(paths: Iterable[str]) -> dict[str, FileState]:
-    found = {}
-    for path in dict.fromkeys(paths):
-        with named_where_unreadable(path):
-            found[path] = state_of(path)
     return found
 
 

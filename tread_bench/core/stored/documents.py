@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -44,25 +42,12 @@ from tread_bench.core.stored.records import (
 
 Model = TypeVar("Model", bound=BaseModel)
 _REQUESTED = ("cell", "suite", "row", "seed", "reference", "role", "backbone", "config")
-SHOWN = 5  # problems of one document that a message lists
 
 
 class Document(BaseModel):
     """The keys of a document that are read; others are allowed."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-
-def _time(text: str) -> str:
-    """Raise ValueError if the text is not a valid time."""
-    try:
-        datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not an ISO 8601 time") from None
-    return text
-
-
-Time = Annotated[str, AfterValidator(_time)]
 
 
 class SuiteAbout(Document):
@@ -72,7 +57,7 @@ class SuiteAbout(Document):
 
 class GitState(Document):
     commit: str
-    committed: Time | None = None
+    committed: str | None = None
     changed: bool
 
 
@@ -113,7 +98,7 @@ class RunPlan(Choices):
     cells: list[str]
     references: dict[str, str]
     rows: dict[str, tuple[str, int]]
-    started: Time
+    started: str
     git: GitState | None = None
     hardware: dict[str, JsonValue] = Field(default_factory=dict)
     files: dict[str, DataFile] = Field(default_factory=dict)

@@ -18,11 +18,12 @@ from pydantic_core import from_json
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import shortened
-from tread_bench.core.stored.documents import SHOWN, Model, parsed
+from tread_bench.core.stored.documents import Model, parsed
 from tread_bench.core.stored.foreign import read_file
 
 TEMPORARY = ".tread-bench-{}.tmp"
 TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp")
+_SHOWN = 5  # problems of one document that a message lists
 _OTHER = "give another path, or move it away"
 WAY_OUT = "restore it, or move it away and run its suite again"  # for a damaged document
 
@@ -66,10 +67,8 @@ def refuse_linked(folders: Iterable[Path]) -> None:
     """Raise OutputError if one of the folders is a link, so that output would end up elsewhere."""
     for folder in folders:
         if folder.is_symlink():
-            way_out = "move that folder here, or give another path"
-            raise OutputError(
-                f"{folder} is a link to {os.readlink(folder)}, which nothing is written through; {way_out}"
-            )
+            rule = "which nothing is written through; move that folder here, or give another path"
+            raise OutputError(f"{folder} is a link to {os.readlink(folder)}, {rule}")
 
 
 def make_below(root: Path, folder: Path) -> None:
@@ -161,14 +160,10 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def write_json(path: Path, value: Any, overwrite: bool = True) -> None:
-    """Write indented JSON as `write_atomically` does; refuses NaN and infinity, which JSON does not have."""
-    write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n", overwrite)
-
-
 def write_document(path: Path, document: BaseModel, overwrite: bool = True) -> None:
-    """Write a document as `write_json` does."""
-    write_json(path, document.model_dump(mode="json"), overwrite)
+    """Write indented JSON as `write_atomically` does; refuses NaN and infinity, which JSON does not have."""
+    text = json.dumps(document.model_dump(mode="json"), indent=1, allow_nan=False)
+    write_atomically(path, f"{text}\n", overwrite)
 
 
 def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
@@ -191,43 +186,34 @@ def read_bytes(path: Path, way_out: str = WAY_OUT) -> bytes | None:
 def json_of(text: bytes, path: Path, way_out: str = WAY_OUT) -> Any:
     """Return the JSON that was read from `path`. Raises StoreError if it is damaged."""
     try:
-        content = from_json(text, allow_inf_nan=False)
+        return from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise StoreError(f"{path} cannot be read as JSON ({error}); {way_out}") from None
-    if content is None:
-        raise StoreError(f"{path} holds null, and must hold a document; {way_out}")
-    return content
 
 
 def read_document(path: Path, model: type[Model], way_out: str = WAY_OUT) -> Model | None:
-    """Return a stored document, or None if there is no file.
+    """Return a stored document, or None if there is no file. Raises StoreError as `read_bytes` and `document_of` do."""
+    text = read_bytes(path, way_out)
+    return None if text is None else document_of(text, path, model, way_out)
+
+
+def document_of(text: bytes, path: Path, model: type[Model], way_out: str = WAY_OUT) -> Model:
+    """Validate the JSON that was read from `path` as a document.
 
     Raises:
-        StoreError: the file cannot be read, has another format version, or is not such a document.
+        StoreError: it is damaged, has another format version, or is not such a document; the text says what is wrong.
     """
-    text = read_bytes(path, way_out)
-    if text is None:
-        return None
+    # A document of another format version may have other mistakes as well, which say nothing.
     content = json_of(text, path, way_out)
-    if "schema_version" in model.model_fields:
-        check_version(content, model, path, way_out)
-    return fit_document(path, text, model, way_out)
+    if isinstance(content, dict) and "schema_version" in model.model_fields:
+        (known,) = get_args(model.model_fields["schema_version"].annotation)
+        version = content.get("schema_version", known)
+        if version != known:
+            rule = f"this version of tread-bench reads {known}: open it with the version that wrote it; or {way_out}"
+            raise StoreError(f"{path} has format version {shortened(version)}, and {rule}")
 
-
-def check_version(content: Any, model: type[Model], path: Path, way_out: str = WAY_OUT) -> None:
-    """Raise StoreError if the `content` of `path` says another format version than the model has."""
-    (known,) = get_args(model.model_fields["schema_version"].annotation)
-    if isinstance(content, dict) and (version := content.get("schema_version", known)) != known:
-        raise StoreError(
-            f"{path} has format version {shortened(version)}, and this version of tread-bench reads {known}: open it "
-            f"with the version that wrote it; or {way_out}"
-        )
-
-
-def fit_document(path: Path, text: str | bytes, model: type[Model], way_out: str = WAY_OUT) -> Model:
-    """Validate the JSON of `path` as a document. Raises StoreError with what is wrong."""
     found = parsed(text, model)
     if isinstance(found, list):
-        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        raise StoreError(f"{path}: {'; '.join(found[:SHOWN])}{more}; {way_out}")
+        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise StoreError(f"{path}: {'; '.join(found[:_SHOWN])}{more}; {way_out}")
     return found

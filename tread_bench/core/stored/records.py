@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -182,10 +183,7 @@ class Candidate(Part):
         """Dense validation loss, averaged over the tuning seeds; infinite if one diverged, None if one has none."""
         if self.diverged:
             return math.inf
-        losses = self.validation_losses
-        if len(losses) < len(self.cells):
-            return None
-        return math.fsum(losses) / len(losses)
+        return fmean(self.validation_losses) if len(self.validation_losses) == len(self.cells) else None
 
 
 class Tuning(Part):
@@ -212,7 +210,7 @@ class Tuning(Part):
     def best_there(self) -> Best | None:
         """The best candidate at the row's own length; None: that was not checked, or not yet."""
         losses = {candidate.learning_rate: candidate.loss for candidate in self.check}
-        return best_of(losses) if losses and self.is_over else None
+        return best_of(losses) if self.is_over else None
 
     @property
     def best(self) -> Best | None:

@@ -31,7 +31,7 @@ from tread_bench.core.stored.files import (
     refuse_linked,
     replacing,
     temporaries,
-    write_json,
+    write_document,
 )
 from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, cut_off, encoded, report_cut_off
 from tread_bench.data.encode.vae import CHUNK, Vae
@@ -212,10 +212,9 @@ def _encode_split(
 
     # What they are.
     complete = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
-    about = complete.model_dump(mode="json")
     if missing or not (folder / MANIFEST).exists():
-        write_json(folder / MANIFEST, about)
-    elif read_json(folder / MANIFEST) != about:
+        write_document(folder / MANIFEST, complete)
+    elif read_json(folder / MANIFEST) != complete.model_dump(mode="json"):
         raise OutputError(f"{folder / MANIFEST} is not what encode wrote; move it away, and run the same command again")
 
 
