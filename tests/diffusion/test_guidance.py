@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers.costs import sampling_macs
+from tread_bench.core.problems import SuiteError
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import build_objective
@@ -168,11 +170,12 @@ def test_path_drop_is_planned_where_the_other_blocks_are_a_network_and_nowhere_e
     cell = cell_of("dense", backbone)
     network, setting = network_of(cell).backbone, setting_of(cell)
     ranges = list(itertools.combinations_with_replacement(range(5), 2))
-    planned = {}
+    planned = dict.fromkeys(ranges, False)
     for first, end in ranges:
         sampling = Sampling(guidance={"name": "path_drop", "blocks": f"{first}:{end}"}, guidance_scale=2)
         asked = setting._replace(cell=cell.model_copy(update={"sampling": sampling}))
-        planned[first, end] = isinstance(with_blocks(asked), Cell)
+        with suppress(SuiteError):
+            planned[first, end] = isinstance(with_blocks(asked), Cell)
     with torch.no_grad():
         whole = {(a, b): (a, b) != (0, 4) and is_whole(network, set(range(a, b + 1))) for a, b in ranges}
     assert planned == whole

@@ -225,9 +225,11 @@ def sampled_as(trained: Cell, cell: Cell, guidance: str | None = None, **changes
     # What it must fit.
     if wrong := [message for _, message in misfits(sampling, trained.objective)]:
         raise UserError("\n".join(wrong))
-    complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling, "metrics": cell.metrics})))
-    if isinstance(complete, list):
-        raise UserError("\n".join(problem.message for problem in complete))
+    complete = trained.model_copy(update={"sampling": sampling, "metrics": cell.metrics})
+    try:
+        complete = with_blocks(setting_of(complete))
+    except SuiteError as error:
+        raise UserError("\n".join(problem.message for problem in error.problems)) from None
     if (channels := complete.data.picture_shape[0]) not in (1, 3):
         raise UserError(f"images of {channels} channels cannot be shown: sample needs 1 or 3, or latents and a decoder")
     return complete

@@ -199,10 +199,7 @@ class Resolver:
             reads["weak"] = weak
             guidance = cell.sampling.guidance.with_weights(weak.source.row, weak.iteration)
             cell = cell.model_copy(update={"sampling": cell.sampling.model_copy(update={"guidance": guidance})})
-        complete = with_blocks(setting_of(cell))
-        if isinstance(complete, list):
-            raise SuiteError(complete)
-        return replace(resolved, cell=complete, reads=reads)
+        return replace(resolved, cell=with_blocks(setting_of(cell)), reads=reads)
 
 
 def _validated(values: dict[str, Any]) -> Cell:

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes
-from tread_bench.core.problems import Loc, Problem, dotted
+from tread_bench.core.problems import Loc, Problem, dotted, refuse
 
 GUIDANCE: Loc = ("sampling", "guidance")
 
@@ -21,22 +20,15 @@ class Setting(NamedTuple):
     family: Family
     spec: BackboneSpec
 
-    def at_rate(self, blocks: Sequence[Route], rate: float) -> tuple[ResolvedRoute, ...]:
-        """Resolve `blocks`, or those of the cell's routes, at that rate. Raises ValueError."""
-        routes = [Route(route.start, route.end, rate) for route in blocks or self.cell.routes]
-        return self.family.resolve(self.spec, routes, self.cell.selector)
-
 
 def setting_of(cell: Cell) -> Setting:
     """Return the setting of a resolved cell."""
     return Setting(cell, cell.backbone.family(), cell.backbone.spec(cell.data))
 
 
-def with_blocks(setting: Setting) -> Cell | list[Problem]:
-    """Return the cell with every `blocks` of guidance and metrics in block numbers, or what is wrong with them."""
-    problems = [*_guidance_problems(setting), *_gap_problems(setting)]
-    if problems:
-        return problems
+def with_blocks(setting: Setting) -> Cell:
+    """Return the cell with every `blocks` of guidance and metrics in block numbers. Raises SuiteError."""
+    refuse([*_guidance_problems(setting), *_gap_problems(setting)])
     cell, rule, metrics = setting.cell, setting.cell.sampling.guidance, setting.cell.metrics
     changes: dict[str, Any] = {}
     if rule.routed_blocks is not None:
@@ -109,7 +101,8 @@ def _block_problems(
         return
     try:
         for rate in rates or (0.0,):
-            routes = setting.at_rate(blocks, rate)
+            at_rate = [Route(route.start, route.end, rate) for route in blocks or setting.cell.routes]
+            routes = setting.family.resolve(setting.spec, at_rate, setting.cell.selector)
     except ValueError as error:
         yield Problem(f"{dotted(loc)}: {error}", loc)
         return
@@ -117,7 +110,7 @@ def _block_problems(
         return
 
     # What is left without the blocks must be a network.
-    dropped = Branch("weak", routes=routes, drops_path=True).dropped_blocks
+    dropped = {block for route in routes for block in route.blocks}
     halved = [skip for skip in setting.family.long_skips(setting.spec) if len(dropped.intersection(skip)) == 1]
     if len(dropped) == setting.family.num_blocks(setting.spec):
         yield Problem(f"{dotted(loc)}: path_drop leaves no block to its weak branch: keep some", loc)

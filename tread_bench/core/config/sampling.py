@@ -51,10 +51,8 @@ class Sampling(Model):
             what = f"guidance_scale {self.guidance_scale:g} has no effect with guidance {self.guidance.name}"
             raise ValueError(f"{what}; set guidance: cfg")
         if is_guided and "guidance_scale" not in self.model_fields_set:
-            raise ValueError(
-                f"guidance {self.guidance.name} has no scale, and 1 would be no guidance: "
-                "set guidance_scale (--scale of sample), such as 1.5"
-            )
+            what = f"guidance {self.guidance.name} has no scale, and 1 would be no guidance"
+            raise ValueError(f"{what}: set guidance_scale (--scale of sample), such as 1.5")
         if self.churn is not None and not self.sampler_family.takes_churn:
             able = ", ".join(one.name for one in samplers().values() if one.takes_churn)
             rule = f"sampler {self.sampler} takes no noise between its steps"

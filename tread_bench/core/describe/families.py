@@ -9,21 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 from tread_bench.core.describe.selectors import TokenOrder, selectors
 from tread_bench.core.names import unknown
 
 
-class BackboneSpec(BaseModel):
+class BackboneSpec(Model):
     """Sizes of a backbone; a family's own spec adds its depth, width and so on.
 
     `image_size` and `channels` are those of the tensor that the backbone sees (latents where there is an autoencoder).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     image_size: int = Field(32, ge=1, description="side of the square input, in its own pixels")
     channels: int = Field(4, ge=1, description="channels of the input")
@@ -76,10 +75,8 @@ class TextSpec(BackboneSpec):
     @model_validator(mode="after")
     def _labels_or_text(self) -> TextSpec:
         if self.context_tokens and self.num_classes:
-            raise ValueError(
-                f"num_classes {self.num_classes} and context_tokens {self.context_tokens}: a model takes labels or "
-                "text; set one of the two to 0"
-            )
+            both = f"num_classes {self.num_classes} and context_tokens {self.context_tokens}"
+            raise ValueError(f"{both}: a model takes labels or text; set one of the two to 0")
         return self
 
     @property

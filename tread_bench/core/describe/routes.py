@@ -73,10 +73,8 @@ class Route:
         """Convert to the block numbers of a backbone with `num_blocks` blocks. Raises ValueError."""
         start, end = (_block(p, num_blocks) for p in (self.start, self.end))
         if not (0 <= start < num_blocks and 0 <= end < num_blocks):
-            raise ValueError(
-                f"route {self}: the backbone has {num_blocks} blocks, so both ends must lie in 0..{num_blocks - 1} "
-                f"(or -{num_blocks}..-1); this is {start}:{end}"
-            )
+            rule = f"both ends must lie in 0..{num_blocks - 1} (or -{num_blocks}..-1); this is {start}:{end}"
+            raise ValueError(f"route {self}: the backbone has {num_blocks} blocks, so {rule}")
         if start > end:
             raise ValueError(f"route {self}: of {num_blocks} blocks it starts at {start}, after its end {end}")
         return ResolvedRoute(start, end, self.rate)
@@ -126,10 +124,8 @@ def resolve_routes(routes: RoutesLike, num_blocks: int) -> tuple[ResolvedRoute, 
     resolved = sorted((route.resolve(num_blocks) for route in as_routes(routes)), key=lambda route: route.start)
     for before, after in pairwise(resolved):
         if after.start <= before.end:
-            raise ValueError(
-                f"routes {before} and {after} share block {after.start}: "
-                f"start the second at {before.end + 1} or later, or end the first before {after.start}"
-            )
+            way_out = f"start the second at {before.end + 1} or later, or end the first before {after.start}"
+            raise ValueError(f"routes {before} and {after} share block {after.start}: {way_out}")
     return tuple(resolved)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
@@ -30,7 +30,6 @@ from tread_bench.core.describe.routes import (
     Route,
     RoutesLike,
     as_routes,
-    format_routes,
     resolve_routes,
     tokens_per_block,
 )
@@ -119,10 +118,7 @@ def cost_of(
     routes = as_routes(routes)
     counts = counts_of(family, spec, lora)
     if counts is None:
-        target = "tread_bench.measure.macs:count_cost"
-        about = f"{_written(family, spec, lora)} {format_routes(routes)} {selector}"
-        plugins = (family, *mixers().values())
-        return counted(Cost, target, about, plugins, family, spec, routes, selector, lora)
+        return _of_backbone(Cost, "tread_bench.measure.macs:count_cost", family, spec, routes, selector, lora)
     blocks = family.num_blocks(spec)
     tokens = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
     return counts.cost([spec.num_tokens - kept for kept in tokens])
@@ -131,20 +127,19 @@ def cost_of(
 @cache
 def counts_of(family: Family, spec: BackboneSpec, lora: Lora | None = None) -> Counts | None:
     """Return the counts from which the cost of any route follows; None: a block's MACs are not quadratic in tokens."""
-    target, about = "tread_bench.measure.macs:count_backbone", _written(family, spec, lora)
-    plugins = (family, *mixers().values())
-    return counted(Counts | None, target, about, plugins, family, spec, lora)  # type: ignore[arg-type]
+    counted_as: Any = Counts | None
+    return _of_backbone(counted_as, "tread_bench.measure.macs:count_backbone", family, spec, lora)
 
 
 def num_parameters(family: Family, spec: BackboneSpec) -> int:
     """Return the number of parameters of a backbone, for which it is built and not run."""
-    target, about = "tread_bench.measure.macs:count_parameters", _written(family, spec, None)
-    return counted(int, target, about, (family, *mixers().values()), family, spec)
+    return _of_backbone(int, "tread_bench.measure.macs:count_parameters", family, spec)
 
 
-def _written(family: Family, spec: BackboneSpec, lora: Lora | None) -> str:
-    adapters = "" if lora is None else lora.model_dump_json()
-    return f"{family.builder} {spec.model_dump_json()} {adapters}"
+def _of_backbone(kind: type[T], target: str, family: Family, spec: BackboneSpec, *further: Any) -> T:
+    """What a function counts of a backbone; its `further` arguments are written into the name of what is kept."""
+    about = f"{family.builder} {spec.model_dump_json()} {further}"
+    return counted(kind, target, about, (family, *mixers().values()), family, spec, *further)
 
 
 def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1) -> Macs:
@@ -158,22 +153,17 @@ def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1)
 
 def evaluated_macs(cell: Cell, is_shallow: bool = False) -> Macs:
     """Return the MACs of one image's forward pass as the method is evaluated, or along its shallow path."""
-    target, about = "tread_bench.measure.macs:count_evaluated", f"{network_of(cell)} {is_shallow}"
-    return counted(Macs, target, about, parts_of(cell), cell, is_shallow)
+    return _of_network(Macs, "tread_bench.measure.macs:count_evaluated", cell, is_shallow)
 
 
-def network_of(cell: Cell) -> str:
-    """Return what the cost of a cell's network follows from, as JSON: its configuration and its sizes."""
+def _of_network(kind: type[T], target: str, cell: Cell, *further: Any) -> T:
+    """What a function counts of a cell's network; its `further` arguments are written into the name of what is kept."""
     kept = {"backbone", "data", "method", "routes", "selector", "objective", "auxiliary"}
     requested = cell.model_dump_json(include={**dict.fromkeys(kept, True), "training": {"batch"}})
-    return f"{requested} {cell.backbone.spec(cell.data).model_dump_json()}"
-
-
-def parts_of(cell: Cell) -> list[Description]:
-    """Return the plug-ins that a cell's network consists of."""
+    about = f"{requested} {cell.backbone.spec(cell.data).model_dump_json()} {further}"
     losses = (loss.family for loss in cell.auxiliary)
-    selector = selectors.find(cell.selector)
-    return [cell.backbone.family(), cell.method.family, selector, *losses, *mixers().values()]
+    parts = [cell.backbone.family(), cell.method.family, selectors.find(cell.selector), *losses, *mixers().values()]
+    return counted(kind, target, about, parts, cell, *further)
 
 
 def sampling_macs(evaluated: Setting, times: Sequence[float], weak: Setting | None = None) -> int:
@@ -197,26 +187,28 @@ def sampling_macs(evaluated: Setting, times: Sequence[float], weak: Setting | No
     return sum(macs(call.step, call.guided) for call in calls(sampling, times))
 
 
-def cost_figures(
-    family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random", lora: Lora | None = None
-) -> CostFigures:
-    """Return the costs that a record stores."""
+def cost_figures(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> CostFigures:
+    """Return the costs that a record stores, of a backbone alone."""
     resolved = family.resolve(spec, routes, selector)
-    cost, dense = cost_of(family, spec, resolved, selector, lora), cost_of(family, spec, lora=lora)
     prefix = family.num_prefix(spec)
     tokens = tokens_per_block(resolved, family.num_blocks(spec), spec.num_tokens, prefix)
-    frozen = 0 if lora is None else cost.params - cost.trainable_params
-    figures = figures_of(cost, dense, tokens, prefix + spec.num_tokens)
-    return figures.model_copy(update={"prefix_tokens": prefix, "frozen_params": frozen})
+    routed, dense = cost_of(family, spec, resolved, selector), cost_of(family, spec)
+    return figures_of(routed, dense, tokens, spec.num_tokens, prefix)
 
 
-def figures_of(cost: Cost, dense: Cost, tokens: list[int], dense_tokens: int) -> CostFigures:
-    """Return the costs that a record stores, of a routed network and the dense one."""
+def figures_of(cost: Cost, dense: Cost, tokens: list[int], image_tokens: int, prefix: int = 0) -> CostFigures:
+    """Return the costs that a record stores, of a routed network and the dense one.
+
+    Args:
+        tokens: in each block, with prefix tokens.
+        prefix: number of prefix tokens.
+    """
     return CostFigures(
         params=cost.params,
         trainable_params=cost.trainable_params,
         tokens_per_block=tokens,
-        dense_tokens=dense_tokens,
+        dense_tokens=prefix + image_tokens,
+        prefix_tokens=prefix,
         forward_macs=cost.forward.total,
         dense_forward_macs=dense.forward.total,
         attention_macs=cost.forward.attention,
@@ -253,8 +245,8 @@ def expected_work(cell: Cell) -> Work:
     sampling, metrics = cell.sampling, cell.metrics
     if cell.is_timed_only:
         return Work(0, 0)
-    calls = sampling.sampler_family.num_calls(sampling.steps) * (1 if sampling.guidance_scale == 1 else 2)
-    images = metrics.num_samples * calls * cell.generates + metrics.validation_samples * VALIDATION_TIMES
+    passes = sampling.sampler_family.num_calls(sampling.steps) * (1 if sampling.guidance_scale == 1 else 2)
+    images = metrics.num_samples * passes * cell.generates + metrics.validation_samples * VALIDATION_TIMES
     evaluation = images * cost_of(family, spec, lora=cell.training.lora).forward.total
     if not cell.trains:
         return Work(0, evaluation)
@@ -263,35 +255,35 @@ def expected_work(cell: Cell) -> Work:
 
 def cell_cost(cell: Cell) -> CostFigures:
     """Return the costs that a cell's record stores: backbone, method and auxiliary losses."""
-    # What the backbone costs, and what method and losses add.
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    figures = cost_figures(family, spec, cell.routes, cell.selector, cell.training.lora)
-    routed = _backbone(cell, family, spec, 1.0)
-    added = _added(cell, 1.0)
+    # The backbone with what method and losses add.
+    family, spec, lora = cell.backbone.family(), cell.backbone.spec(cell.data), cell.training.lora
+    backbone, added = _backbone(cell, 1.0), _added(cell, 1.0)
+    params = added.params - added.removed_params
+    network = replace(
+        backbone,
+        params=backbone.params + params,
+        trainable_params=backbone.trainable_params + params + added.loss_params,
+        outside=backbone.outside + added.forward,
+    )
 
     # Tokens in each block, on average where steps differ.
     blocks, prefix = family.num_blocks(spec), family.num_prefix(spec)
     tokens = []
     for routes in _alternatives(cell, spec, 1.0):
         tokens.append(tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, prefix))
+    mean_tokens = [round(fmean(counts)) for counts in zip(*tokens, strict=True)]
 
-    # Both together.
-    forward = routed.forward + added.forward
+    # All figures, of which training steps and evaluation have their own.
+    figures = figures_of(network, cost_of(family, spec, lora=lora), mean_tokens, spec.num_tokens, prefix)
     is_plain = cell.method.family.is_plain_backbone
-    step = mean = routed.train_step + added.train_step
+    step = mean = backbone.train_step + added.train_step
     if cell.schedule.depends_on_length:
-        mean = _mean_train_step(cell)(cell.training.iterations)
+        mean = _mean_train_step(cell, cell.training.iterations)
     return figures.model_copy(
         update={
-            "params": figures.params - added.removed_params + added.params,
-            "trainable_params": figures.trainable_params - added.removed_params + added.params + added.loss_params,
             "method_params": added.params,
             "auxiliary_params": added.loss_params,
-            "tokens_per_block": [round(fmean(counts)) for counts in zip(*tokens, strict=True)],
-            "forward_macs": forward.total,
-            "attention_macs": forward.attention,
-            "scan_macs": forward.scan,
-            "block_macs": [block.total for block in routed.blocks],
+            "frozen_params": 0 if lora is None else backbone.params - backbone.trainable_params,
             "evaluated_forward_macs": figures.dense_forward_macs if is_plain else evaluated_macs(cell).total,
             "train_step_macs": step,
             "mean_train_step_macs": mean,
@@ -305,19 +297,18 @@ def training_macs(cell: Cell, until: int | None = None) -> int:
     if until == 0:
         return 0
     if until is None or until == training.iterations:
-        return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
-    return round(_train_steps(cell)(until, training.iterations)) * training.batch
+        return _mean_train_step(cell, training.iterations) * training.batch * training.iterations
+    return round(_train_steps(cell, until, training.iterations)) * training.batch
 
 
 def iterations_within(macs: int, cell: Cell) -> tuple[int, int]:
     """Return the number of iterations, from 1 to `MAX_NUMBER`, at which the whole training of a cell costs nearest to
     `macs`, and what it costs then.
     """
-    mean_step = _mean_train_step(cell)
 
     @cache
     def total(iterations: int) -> int:
-        return mean_step(iterations) * cell.training.batch * iterations
+        return _mean_train_step(cell, iterations) * cell.training.batch * iterations
 
     # Each iteration adds to the total: the first one with which it reaches `macs`, or the one before.
     reached = min(bisect_left(range(1, MAX_NUMBER), macs, key=total) + 1, MAX_NUMBER)
@@ -325,10 +316,10 @@ def iterations_within(macs: int, cell: Cell) -> tuple[int, int]:
     return found, total(found)
 
 
-def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
+def _backbone(cell: Cell, share: float) -> Cost:
     """The backbone's cost at a share of the rates; the mean where samples or steps differ in what they pass."""
+    family, spec, lora = cell.backbone.family(), cell.backbone.spec(cell.data), cell.training.lora
     if cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE:
-        lora = cell.training.lora
         costs = [cost_of(family, spec, routes, cell.selector, lora) for routes in _alternatives(cell, spec, share)]
         blocks = zip(*(cost.blocks for cost in costs), strict=True)
         return replace(costs[0], blocks=tuple(_times(sum(block, Macs()), 1 / len(costs)) for block in blocks))
@@ -354,40 +345,35 @@ def _added(cell: Cell, share: float) -> Extra:
     """What the method and the auxiliary losses add in a training step at a share of the rates."""
     if not cell.method.family.has_modules and not cell.auxiliary:
         return Extra()
-    target, about = "tread_bench.measure.macs:count_added", f"{network_of(cell)} {share!r}"
-    return counted(Extra, target, about, parts_of(cell), cell, share)
+    return _of_network(Extra, "tread_bench.measure.macs:count_added", cell, share)
 
 
-def _mean_train_step(cell: Cell) -> Callable[[int], int]:
-    """Return the mean MACs of a training step of one image, as a function of the number of iterations."""
-    steps = _train_steps(cell)
-    return lambda iterations: round(steps(iterations, iterations) / iterations)
+def _train_step(cell: Cell, share: float) -> int:
+    """The MACs of a training step of one image at a share of the rates."""
+    return _added(cell, share).train_step + _backbone(cell, share).train_step
 
 
-def _train_steps(cell: Cell) -> Callable[[int, int], float]:
-    """Return the MACs of one image in the first `until` of so many training steps, as a function of both."""
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+def _mean_train_step(cell: Cell, iterations: int) -> int:
+    """The mean MACs of a training step of one image in a training of so many iterations."""
+    return round(_train_steps(cell, iterations, iterations) / iterations)
 
-    def at(share: float) -> int:
-        return _added(cell, share).train_step + _backbone(cell, family, spec, share).train_step
 
-    if not cell.schedule.depends_on_length:
-        step = at(1.0)
-        return lambda until, iterations: until * step
+def _train_steps(cell: Cell, until: int, iterations: int) -> float:
+    """The MACs of one image in the first `until` steps of a training of so many iterations."""
+    schedule, spec = cell.schedule, cell.backbone.spec(cell.data)
+    if not schedule.depends_on_length:
+        return until * _train_step(cell, 1.0)
+    if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:  # which is linear in the share
+        return until * _train_step(cell, summed_share(until, iterations, schedule) / until)
 
     def bypassed(share: float) -> tuple[int, ...]:
         routes = [route for routes in _alternatives(cell, spec, share) for route in routes]
         return tuple(spec.num_tokens - route.kept(spec.num_tokens) for route in routes)
 
-    def summed(until: int, iterations: int) -> float:
-        if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
-            return until * at(summed_share(until, iterations, cell.schedule) / until)  # linear in the share
-        total, left = 0, until
-        for steps, share in stretches(iterations, cell.schedule, bypassed):
-            total += min(steps, left) * at(share)
-            left -= min(steps, left)
-            if not left:
-                break
-        return total
-
-    return summed
+    total, left = 0, until
+    for steps, share in stretches(iterations, schedule, bypassed):
+        total += min(steps, left) * _train_step(cell, share)
+        left -= min(steps, left)
+        if not left:
+            break
+    return total

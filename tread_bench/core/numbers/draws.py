@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import lru_cache
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 WORDS_PER_COUNT = 8  # one Philox4x64 count gives four 64-bit words, that is eight of 32 bits
 _LARGEST_RAW = 2**64 - 1
 _NORMALS_AT_A_TIME = 2**15  # so that the words stay in a core's cache
-_ORDER_LOCK = Lock()  # threads that begin an epoch together compute its order once
 
 
 def key_of(*parts: object) -> int:
@@ -91,9 +89,7 @@ def permuted(seed: int, stream: str, first: int, count: int, size: int) -> NDArr
     items = np.empty(count, dtype=np.int64)
     for epoch in np.unique(epochs):
         here = epochs == epoch
-        with _ORDER_LOCK:
-            order = _epoch_order(seed, stream, int(epoch), size)
-        items[here] = order[places[here]]
+        items[here] = _epoch_order(seed, stream, int(epoch), size)[places[here]]
     return items
 
 
