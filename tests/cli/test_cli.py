@@ -15,14 +15,13 @@ import pandas as pd
 import psutil
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from tests.command_line import command, cpu_seconds, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import TOY, write_suite
 from tests.yardstick import slowness
 from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
-from tread_bench.cli.app import GONE, app
+from tread_bench.cli.app import app
 from tread_bench.cli.commands.listing import Listed, list_, rows_of
 from tread_bench.cli.console import stdout_console
 from tread_bench.core.describe.families import find_family
@@ -50,13 +49,6 @@ def test_no_command_has_more_options_than_can_be_read():
     options = {name: sum(one.param_type_name == "option" for one in it.params) for name, it in commands.items()}
     most = {"profile": 12, "plan": 12}
     assert {name: count for name, count in options.items() if count > most.get(name, 15)} == {}
-
-
-@pytest.mark.parametrize(("command", "option"), GONE)
-def test_an_option_that_is_gone_names_what_is_typed_in_its_place(command, option):
-    done = CliRunner().invoke(app, [command, "DiT-S/2", option, "8"])
-    told = " ".join(done.output.replace("│", " ").split())
-    assert done.exit_code == 2 and f"{option} is gone: write {GONE[command, option]}" in told
 
 
 def test_h_is_help_of_every_command_and_the_version_that_of_the_package():

@@ -60,13 +60,6 @@ def test_a_run_ends_that_may_open_few_files_and_cleaning_it_asks_nobody_where_no
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}  # tox sets the last
 
 
-def test_an_ascii_terminal_shows_signs_as_people_type_them():
-    signs = "−5.73 to −1.95, 2 × 3 ≤ 6 …, Größe"
-    code = f"from tread_bench.cli.rim import make_streams_fit; make_streams_fit(); print({signs!a})"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **ASCII}, capture_output=True, text=True)
-    assert done.stdout == "-5.73 to -1.95, 2 x 3 <= 6 ..., Gr\\xf6\\xdfe\n", done.stderr
-
-
 @pytest.mark.full
 def test_an_ascii_locale_reads_and_writes_what_others_do_also_below_a_name_that_is_not_utf_8(tmp_path):
     text = toy_suite(2, 1, seeds=1, pairs=0).replace("name: toy", "name: toy\ndescription: Größe, Δ", 1)

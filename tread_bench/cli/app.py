@@ -24,21 +24,6 @@ from tread_bench.cli.commands.status import status
 from tread_bench.cli.options import FORGETS
 from tread_bench.core.errors import Passed
 
-# Options of earlier versions, and what is typed in their place.
-GONE = {
-    ("profile", "--image-size"): "--set image_size=N",
-    ("profile", "--channels"): "--set channels=C",
-    ("profile", "--num-classes"): "--set num_classes=K",
-    ("profile", "--train"): "a suite with training.iterations: 0, which times steps beside dense ones",
-    ("profile", "--guidance"): "`--route` once for each branch, and add their MACs",
-    ("plan", "--seeds"): "--set seeds=N",
-    ("plan", "--detect"): "nothing in its place, since the page of a run says how many seeds would settle it",
-    ("run", "--seeds"): "--set seeds=N",
-    ("status", "--watch"): "`watch tread-bench status RUN_DIR`",
-    ("run", "--processes"): "--set limits.processes_per_cell=P",
-    ("evaluate", "--labels"): "nothing in its place, since no metric here reads labels of sets",
-}
-
 
 class Commands(TyperGroup):
     """The commands; for an unknown option they never suggest one that removes or replaces something.
@@ -55,21 +40,17 @@ class Commands(TyperGroup):
         except (KeyboardInterrupt, EOFError, OSError) as error:
             raise Passed(error) from error
         except Exception as error:
-            _advise(error)
+            _withhold(error)
             raise
         finally:
             signal.signal(signal.SIGINT, before)
 
 
-def _advise(error: Any) -> None:
-    """What to type in place of an option that there is not."""
-    if not hasattr(error, "possibilities"):
-        return
-    command, option = error.ctx.command, getattr(error, "option_name", "")
-    if instead := GONE.get((command.name, option)):
-        error.message, error.possibilities = f"{option} is gone: write {instead}", None
-    elif error.possibilities:
-        forgetting = [one.opts for one in command.params if getattr(one, "rich_help_panel", None) == FORGETS]
+def _withhold(error: Any) -> None:
+    """Suggest nothing that removes or replaces something in place of an unknown option."""
+    if getattr(error, "possibilities", None):
+        params = error.ctx.command.params
+        forgetting = [one.opts for one in params if getattr(one, "rich_help_panel", None) == FORGETS]
         error.possibilities = sorted(set(error.possibilities).difference(*forgetting))
 
 

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from tread_bench.reports.study import Study
 
 
-def print_comparison(
-    study: Study,
-    planned: int,
-    stand_ins: Sequence[str] = (),
-) -> None:
+def print_comparison(study: Study, planned: int, stand_ins: Sequence[str] = ()) -> None:
     """Print a table for each group of rows that may be ranked together, and the decision of each comparison.
 
     The answer to what was stated before the run comes last.

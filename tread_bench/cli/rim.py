@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import signal
 import sys
@@ -13,8 +12,6 @@ from tread_bench.core.processes import INTERRUPTED
 READER_GONE = 1  # exit status: nobody reads stdout any more
 WRONG = 2  # exit status: the input, or the machine, cannot be used
 MISTAKE = 70  # exit status: an error of this program; EX_SOFTWARE of sysexits.h
-
-_PLAIN = {"−": "-", "–": "-", "×": "x", "±": "+-", "≤": "<=", "≥": ">=", "…": "...", "→": "->", "∞": "inf", "Δ": "d"}
 
 
 def main() -> NoReturn:
@@ -61,16 +58,8 @@ def make_streams_fit() -> None:
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115, it is read until the process ends
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
-    codecs.register_error("plain", _plain)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="plain")  # type: ignore[union-attr]
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """For characters that the encoding does not have: what people type in their place, or an escape."""
-    assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in text), error.end
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _end_at_once(number: int, frame: object) -> None:
