@@ -6,4 +6,3 @@ from typing import Literal
 
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["local", "ray", "slurm"]
-Tracker = Literal["tensorboard"]

@@ -26,9 +26,4 @@ def hypothesis_of(study: Study, planned: int) -> dict[str, Any] | None:
     from tread_bench.reports.questions import onset
 
     sentences, answers = onset.answered(study.onsets, study.records, stated, study.is_over(planned))
-    return {
-        "claim": stated.hypothesis.claim,
-        "sha256": stated.sha256,
-        "sentences": sentences,
-        "answers": answers,
-    }
+    return {"claim": stated.hypothesis.claim, "sha256": stated.sha256, "sentences": sentences, "answers": answers}

@@ -54,31 +54,11 @@ class Done:
         return Study(self.result.records, self.plan.is_smoke, self.plan.registered)
 
     @property
-    def page(self) -> Path:
-        return self.root / "index.html"
-
-    @property
     def failed(self) -> list[Record]:
         """Records of the requested cells of the study that failed; a learning rate that fails is not chosen."""
         requested = {cell.id for cell in self.result.cells}
         ended = [record for record in of_study(self.result.records) if record.cell in requested]
         return [record for record in ended if record.status == "failed"]
-
-    @property
-    def status(self) -> int:
-        """The exit status: 0 all requested cells are done, 1 some failed, are another process's or have no rate yet."""
-        return 1 if self.failed or self.result.taken or self.result.untuned else 0
-
-
-def _refuse_launchers() -> None:
-    """Raise UserError under a launcher of several processes, of which each would start the whole run."""
-    started = os.environ.get("WORLD_SIZE", "1")
-    if "LOCAL_RANK" in os.environ and started != "1":
-        raise UserError(
-            f"a launcher (torchrun, accelerate launch) started `tread-bench run` {started} times, and each would start "
-            "the whole run: start it once, without the launcher; it trains a cell on each GPU, and with "
-            "limits.processes_per_cell a cell on several"
-        )
 
 
 def bring_up_to_date(
@@ -99,7 +79,14 @@ def bring_up_to_date(
     Raises:
         UserError: the suite, the folder or the machine cannot be used.
     """
-    _refuse_launchers()
+    # How it is started.
+    started = os.environ.get("WORLD_SIZE", "1")
+    if "LOCAL_RANK" in os.environ and started != "1":
+        raise UserError(
+            f"a launcher (torchrun, accelerate launch) started `tread-bench run` {started} times, and each would start "
+            "the whole run: start it once, without the launcher; it trains a cell on each GPU, and with "
+            "limits.processes_per_cell a cell on several"
+        )
     if options.track and find_spec("tensorboard") is None:
         raise UserError("--track tensorboard needs TensorBoard: pip install 'tread-bench[track]'")
 

@@ -11,10 +11,7 @@ import typer
 from tread_bench.cli.options import RunArgument, forgets
 
 
-def clean(
-    run_dir: RunArgument,
-    yes: Annotated[bool, forgets("--yes", "remove without asking")] = False,
-) -> None:
+def clean(run_dir: RunArgument, yes: Annotated[bool, forgets("--yes", "remove without asking")] = False) -> None:
     """Remove checkpoints of finished cells and what interrupted writers left, after naming every file."""
     from tread_bench.runner.folder import RunFolder, disk_errors_reported
 

@@ -49,9 +49,7 @@ def examine() -> dict[str, Any]:
     from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.describe.families import families
     from tread_bench.core.describe.metrics import extractors
-    from tread_bench.core.stored.cache import cache_folder
     from tread_bench.core.stored.conditions import blas_kernels
-    from tread_bench.core.stored.files import files_in
     from tread_bench.measure.quality.features import choose_extractor
     from tread_bench.measure.speed.gpu_conditions import nvml_problem
     from tread_bench.measure.weights_folder import weights_folder
@@ -84,7 +82,6 @@ def examine() -> dict[str, Any]:
         "feature_networks": {DEFAULT_DATA.name: f"{shipped.name}, sha256 {shipped.sha256[:12]}"},
         "weights_folder": str(weights_folder()),
         "weights": {family.name: _weights(family) for family in extractors().values() if family.published},
-        "stored_features_mib": sum(path.stat().st_size for path in files_in(cache_folder("features"))) // 2**20,
     }
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,7 +22,7 @@ from tread_bench.cli.options import (
 )
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.services.choices import Device, Executor, Tracker
+from tread_bench.services.choices import Device, Executor
 
 if TYPE_CHECKING:
     from tread_bench.services.run import Done
@@ -81,7 +81,7 @@ def run(
         ),
     ] = False,
     track: Annotated[
-        Tracker | None,
+        Literal["tensorboard"] | None,
         option("--track", "write each cell's curves as it trains, for `tensorboard --logdir RUN_DIR/cells`"),
     ] = None,
     as_json: JsonOption = False,
@@ -104,7 +104,8 @@ def run(
     with resumable():
         done = bring_up_to_date(suite, overrides, out, smoke, options, data_root, partial(_agree, yes))
         _print(done, as_json)
-    raise typer.Exit(done.status)
+    if done.failed or done.result.taken or done.result.untuned:
+        raise typer.Exit(1)
 
 
 def _print(done: Done, as_json: bool) -> None:
@@ -134,7 +135,7 @@ def _print(done: Done, as_json: bool) -> None:
     if result.finished_now or done.stale:
         plan = done.plan
         print_comparison(done.study, plan.planned, plan.stand_ins)
-    typer.echo(str(done.page))
+    typer.echo(str(done.root / "index.html"))
 
 
 def _as_json(done: Done) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _as_json(done: Done) -> dict[str, Any]:
     return {
         "suite": done.plan.suite.name,
         "folder": str(done.root),
-        "page": str(done.page) if done.options.shard is None else None,
+        "page": str(done.root / "index.html") if done.options.shard is None else None,
         "smoke": done.plan.is_smoke,
         "device": RunFolder(done.root).existing_plan().numerics.device,
         "cells": len(done.result.cells),
