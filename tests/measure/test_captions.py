@@ -70,8 +70,8 @@ CAPTIONS = [
 
 
 def figures(pixels, captions=CAPTIONS):
-    samples = ImageRecords(None, lambda: iter(pixels.split(64)), captions=captions)
-    return OpenMetric.of(METRIC.options()).figures(samples, ImageRecords(None))
+    samples = ImageRecords(batches=lambda: iter(pixels.split(64)), captions=captions)
+    return OpenMetric.of(METRIC.options()).figures(samples, ImageRecords())
 
 
 def test_real_characters_are_all_found():

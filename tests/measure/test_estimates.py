@@ -16,7 +16,7 @@ from tread_bench.measure.quality.inception_score.metric import logits_to_incepti
 from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, Reference, too_few
-from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
+from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
 
 DIMS = 12
 ENOUGH = 0.90  # of 120 intervals of 95 %: fewer have a probability of 1 %
@@ -136,10 +136,9 @@ def test_the_interval_of_the_inception_score_covers_that_of_a_chunk():
     check_coverage(estimate, truth)
 
 
-def records(features, labels=None, logits=None, **others):
-    statistics = FeatureStatistics(features.shape[1])
-    statistics.add(features, logits)
-    return ImageRecords(statistics, labels=labels, **others)
+def records(features, **others):
+    moments = features_to_statistics(features)
+    return ImageRecords(moments=moments, features=features, **others)
 
 
 def opened(name, **options):

@@ -71,7 +71,7 @@ def computed():
 
 def is_same(found, expected):
     """Whether sums, features and logits are those of the same images."""
-    pairs = [(found.pooled.features, expected.pooled), (found.pooled.logits, expected.logits)]
+    pairs = [(found.features, expected.pooled), (found.logits, expected.logits)]
     for sums, features in ((found.pooled, expected.pooled), (found.spatial, expected.spatial)):
         of_all = features_to_statistics(features)
         pairs += [(sums.mean, of_all.mean), (sums.covariance, of_all.covariance)]
@@ -112,9 +112,9 @@ def test_of_many_images_some_are_kept_one_by_one_and_all_are_summed(folder):
     expected = computed()
     for _ in range(2):
         found = stored(Images(), most=300)
-        assert torch.equal(found.pooled.features, expected.pooled[drawn(COUNT, 300)])
+        assert torch.equal(found.features, expected.pooled[drawn(COUNT, 300)])
         assert torch.equal(found.pooled.covariance, features_to_statistics(expected.pooled).covariance)
-        assert found.pooled.count == COUNT and not found.pooled.has_logits
+        assert found.pooled.count == COUNT and found.logits is None
 
 
 def test_what_is_cut_short_is_computed_again(folder):

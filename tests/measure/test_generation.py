@@ -44,10 +44,11 @@ PINNED = ["cff813b9b6a1", "ff2d3a540b8c"]  # fingerprints of the version before 
 def evaluate_images(batches, extractor, reference, metrics):
     """Figures of all metrics of generated images."""
     has_spatial = extractor.spatial_dims is not None
-    pooled, spatial = summed(extractor.features(pixels, has_spatial) for pixels in batches)
+    seen = summed((extractor.features(pixels, has_spatial) for pixels in batches), np.arange(sum(map(len, batches))))
+    kept = {"features": seen.features, "logits": seen.logits, "spatial": seen.spatial}
     found = {}
     for metric in metrics:
-        found |= metric.figures(ImageRecords(pooled, spatial=spatial), reference)
+        found |= metric.figures(ImageRecords(moments=seen.pooled, **kept), reference)
     return found
 
 
@@ -88,11 +89,11 @@ def test_figures_agree_with_torch_fidelity(extractor, digits, noisy):
 
 
 def test_a_large_reference_keeps_evenly_spaced_features(extractor, digits, monkeypatch):
-    every = reference_of(digits, extractor).seen.pooled
+    every = reference_of(digits, extractor).seen
     monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 500)
-    some = reference_of(digits, extractor).seen.pooled
-    assert every.num_kept == 1438 and torch.equal(some.features, every.features[::3])
-    assert torch.equal(some.covariance, every.covariance)
+    some = reference_of(digits, extractor).seen
+    assert len(every.features) == 1438 and torch.equal(some.features, every.features[::3])
+    assert torch.equal(some.pooled.covariance, every.pooled.covariance)
 
 
 def test_cells_that_need_a_reference_at_the_same_time_compute_it_once(extractor, digits, monkeypatch):

@@ -161,14 +161,14 @@ class Evaluator:
         for name, value in figures.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model diverged")
-        own = {name: value for name, value in figures.items() if name in Evaluation.model_fields}
+        own = {name: figures.pop(name) for name in [*figures] if name in Evaluation.model_fields}
         found = Evaluation(
             iteration=iteration,
             train_seconds=train_seconds,
             training_macs=training_macs(self.cell, iteration) if self.cell.trains else None,
             seconds=time.perf_counter() - began,
             validation_loss_per_time=per_time,
-            figures={name: value for name, value in figures.items() if name not in own},
+            figures=figures,
             **own,
         )
         return self.ranks.told(found)
@@ -185,20 +185,23 @@ class Evaluator:
                     kept.append(pixels)
                 yield of_pixels
 
-        pooled, spatial = summed(features())
-        if pooled.count != metrics.num_samples:
-            raise ValueError(f"{pooled.count} images were generated where metrics.num_samples is {metrics.num_samples}")
+        seen = summed(features(), np.arange(metrics.num_samples))
+        count = seen.pooled.count
+        if count != metrics.num_samples:
+            raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
 
         # What each metric makes of them. Image i was generated for class i mod num_classes, or for the i-th caption.
         num_classes = self.data.num_classes
         generated = ImageRecords(
-            pooled,
-            partial(iter, kept),
-            labels=torch.arange(pooled.count) % num_classes if num_classes else None,
-            spatial=spatial,
-            captions=self._captions(pooled.count) if self._reads(Needs.CAPTIONS) else None,
+            moments=seen.pooled,
+            features=seen.features,
+            logits=seen.logits,
+            spatial=seen.spatial,
+            batches=partial(iter, kept),
+            labels=torch.arange(count) % num_classes if num_classes else None,
+            captions=self._captions(count) if self._reads(Needs.CAPTIONS) else None,
         )
-        figures: dict[str, Any] = {"num_samples": pooled.count}
+        figures: dict[str, Any] = {"num_samples": count}
         for metric in self.metrics:
             figures |= metric.figures(generated, self.reference)
 

@@ -106,8 +106,14 @@ class SetEvaluator:
             FloatingPointError: features that are not finite.
         """
         samples, network, extractor = self.samples, self.network, self.extractor
-        pooled, spatial = self._seen("samples", True, samples, np.arange(samples.count))
-        generated = ImageRecords(pooled, partial(samples.batches, BATCH), spatial=spatial)
+        seen = self._seen("samples", True, samples, np.arange(samples.count))
+        generated = ImageRecords(
+            moments=seen.pooled,
+            features=seen.features,
+            logits=seen.logits,
+            spatial=seen.spatial,
+            batches=partial(samples.batches, BATCH),
+        )
 
         # The figures; in their words a Fréchet distance is called as the network's is.
         distance = network.family.distance_on(extractor.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.core.stored.conditions import blas_kernels
@@ -23,7 +24,7 @@ from tread_bench.measure.quality.statistics import FeatureStatistics, Statistics
 from tread_bench.measure.sets.samples import SampleSet
 
 _SUMS = 4  # version of how they are added up
-_PREFIXES = ("", "spatial_")  # of the arrays in a file
+_SPATIAL = "spatial_"  # begins the names of their arrays in a file
 
 
 def features_of(
@@ -81,38 +82,39 @@ def features_of(
             save_statistics(found, path)
         else:
             progress(len(images))
-    return found.to(torch.device(device))
+    return found.to(device)
 
 
 def save_statistics(statistics: Statistics, path: Path) -> None:
     """Write the sums, and the features and logits that are kept; where that is not possible, nothing is written."""
-    pooled = statistics.pooled
-    arrays = {"features": pooled.features.cpu().numpy()}
-    if pooled.has_logits:
-        arrays["logits"] = pooled.logits.numpy()
-    for prefix, part in zip(_PREFIXES, statistics, strict=True):
-        if part is not None:
-            arrays[f"{prefix}count"] = np.array(part.count)
-            arrays[f"{prefix}total"] = part.total.cpu().numpy()
-            arrays[f"{prefix}half"] = part.half.cpu().numpy()
+    tensors = {"features": statistics.features.cpu()}
+    if statistics.logits is not None:
+        tensors["logits"] = statistics.logits
+    for prefix, sums in (("", statistics.pooled), (_SPATIAL, statistics.spatial)):
+        if sums is not None:
+            tensors[f"{prefix}count"] = torch.tensor(sums.count)
+            tensors[f"{prefix}total"] = sums.total.cpu()
+            tensors[f"{prefix}half"] = sums.half.cpu()
     with suppress(OSError, OutputError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, allow_pickle=False, **tensors)
 
 
 def load_statistics(path: Path) -> Statistics | None:
     """Return what was saved, on the CPU; None where there is no such file, or it is damaged."""
     try:
         with open_file(path) as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: torch.from_numpy(stored[name]) for name in stored.files}
-        found = []
-        for prefix, features, logits in zip(
-            _PREFIXES, (arrays["features"], torch.empty(0)), (arrays.get("logits"), None), strict=True
-        ):
-            if f"{prefix}count" in arrays:
-                count, total, half = (arrays[f"{prefix}{name}"] for name in ("count", "total", "half"))
-                found.append(FeatureStatistics.restored(int(count), total, half, features, logits))
-        return Statistics(*found)
+            tensors = {name: torch.from_numpy(stored[name]) for name in stored.files}
+        spatial = _sums(tensors, _SPATIAL) if f"{_SPATIAL}count" in tensors else None
+        return Statistics(_sums(tensors, ""), tensors["features"], tensors.get("logits"), spatial)
     except Exception:  # a damaged file may raise anything
         return None
+
+
+def _sums(tensors: Mapping[str, Tensor], prefix: str) -> FeatureStatistics:
+    sums = FeatureStatistics(0)
+    sums.count = int(tensors[f"{prefix}count"])
+    sums.total = tensors[f"{prefix}total"]
+    sums.half = tensors[f"{prefix}half"]
+    return sums

@@ -11,49 +11,33 @@ from torch import Tensor
 
 from tread_bench.core.describe.metrics import Estimate, MetricFamily, MetricOptions, Needs
 from tread_bench.core.describe.plugins import named
-from tread_bench.measure.quality.statistics import FeatureStatistics, Moments, Statistics
+from tread_bench.measure.quality.statistics import Moments, Statistics
 
 T = TypeVar("T")
 _LEAST_OF_COVARIANCE = 2  # images, since it is over n - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ImageRecords:
-    """What is kept of a set of images, batch by batch.
+    """What is kept of a set of images; None: it is not kept, or there is none.
 
     Args:
-        statistics: of features, and the features and logits that metrics read one by one; None: there are none.
-        batches: the images, uint8 (B, C, H, W), in order; None: not kept.
-        labels: int64, one for each image, or of those whose features are kept where that is a part; None: there are
-            none.
-        spatial: of features that keep their place in the image; None: the feature network has none.
-        captions: what each image was generated for; None: there are none.
+        moments: mean and covariance of the features.
+        features: (m, d) float32, those that are kept one by one.
+        logits: (n, classes) float32.
+        spatial: mean and covariance of features that keep their place in the image.
+        batches: the images, uint8 (B, C, H, W), in order.
+        labels: int64, one for each image, or of those whose features are kept where that is a part.
+        captions: what each image was generated for.
     """
 
-    statistics: FeatureStatistics | None
+    moments: Moments | None = None
+    features: Tensor | None = None
+    logits: Tensor | None = None
+    spatial: Moments | None = None
     batches: Callable[[], Iterator[Tensor]] | None = None
     labels: Tensor | None = None
-    spatial: Moments | None = None
     captions: Sequence[str] | None = None
-
-    @property
-    def moments(self) -> Moments | None:
-        """Mean and covariance of the features."""
-        return self.statistics
-
-    @property
-    def features(self) -> Tensor | None:
-        """(m, d) float32; None: none are kept one by one."""
-        if self.statistics is None or not self.statistics.num_kept:
-            return None
-        return self.statistics.features
-
-    @property
-    def logits(self) -> Tensor | None:
-        """(n, classes) float32; None: there are none."""
-        if self.statistics is None or not self.statistics.has_logits:
-            return None
-        return self.statistics.logits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,7 +81,7 @@ class Reference:
     @property
     def features(self) -> Tensor | None:
         """(m, d) float32, of those that are kept one by one."""
-        return self.seen and self.seen.pooled.features
+        return self.seen and self.seen.features
 
     @property
     def count(self) -> int | None:

@@ -1,10 +1,10 @@
-"""Features of a set of images, and sums over them that stream and merge: what torch-fidelity's metrics lack."""
+"""Sums over features of a set of images, which stream: what torch-fidelity's metrics lack."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ class Gaussian:
 
 
 class FeatureStatistics:
-    """Float64 sums over features (n, d), and the features and logits themselves; adds up over batches.
+    """Float64 sums over features (n, d), which add up over batches, and their mean and covariance.
 
     Args:
         dims: length d of a feature vector.
@@ -64,14 +64,17 @@ class FeatureStatistics:
         # Of the sum of outer products: the lower triangle.
         self.half = torch.zeros(dims, dims, dtype=torch.float64, device=device)
         self._buffer: Tensor | None = None
-        self._features: list[Tensor] = []
-        self._logits: list[Tensor] = []
 
-    def add(self, features: Tensor, logits: Tensor | None = None, kept: slice = slice(None)) -> None:
-        """Add features (B, d); those of them that `kept` selects, and the logits, are kept individually."""
+    def add(self, features: Tensor) -> None:
+        """Add features (B, d)."""
         if not torch.isfinite(features).all():
             raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
-        features_BD = self._in_float64(features)
+
+        # In float64, in a buffer that batches share: new ones for each would be strewn over the heap.
+        if self._buffer is None or len(self._buffer) < len(features):
+            self._buffer = torch.empty(features.shape, dtype=torch.float64, device=features.device)
+        features_BD = self._buffer[: len(features)].copy_(features)
+
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
         if self.half.device.type != "cpu":
@@ -79,62 +82,11 @@ class FeatureStatistics:
         else:
             upper = self.half.numpy().T  # in Fortran's order, so BLAS adds in place
             dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True)
-        if len(chosen := features[kept]):
-            self._features.append(chosen.clone())  # a view would hold the whole batch
-        if logits is not None:
-            self._logits.append(logits)
 
-    def _in_float64(self, features: Tensor) -> Tensor:
-        """The features (B, d) in a buffer that batches share: new ones for each would be strewn over the heap."""
-        if self._buffer is None or len(self._buffer) < len(features) or self._buffer.device != features.device:
-            self._buffer = torch.empty(features.shape, dtype=torch.float64, device=features.device)
-        return self._buffer[: len(features)].copy_(features)
-
-    @classmethod
-    def restored(
-        cls, count: int, total: Tensor, half: Tensor, features: Tensor, logits: Tensor | None = None
-    ) -> FeatureStatistics:
-        """From sums, kept features and logits that were stored, which are not copied."""
-        statistics = cls(len(total), total.device)
-        statistics.count, statistics.total, statistics.half = count, total, half
-        statistics._features = [features] if len(features) else []
-        statistics._logits = [] if logits is None else [logits]
-        return statistics
-
-    def to(self, device: torch.device) -> FeatureStatistics:
-        """Return the same with sums and kept features on that device; logits stay where they are."""
-        if self.total.device == device:
-            return self
-        total, half, features = (tensor.to(device) for tensor in (self.total, self.half, self.features))
-        return self.restored(self.count, total, half, features, self.logits if self.has_logits else None)
-
-    @property
-    def outer(self) -> Tensor:
-        """The sum of the features' outer products with themselves (d, d), float64."""
-        return self.half + self.half.tril(-1).T
-
-    @property
-    def features(self) -> Tensor:
-        """The kept features (m, d), float32."""
-        if len(self._features) > 1:
-            self._features = [torch.cat(self._features)]
-        return self._features[0] if self._features else self.total.new_empty(0, len(self.total)).float()
-
-    @property
-    def num_kept(self) -> int:
-        """Number of features that are kept, m."""
-        return sum(map(len, self._features))
-
-    @property
-    def has_logits(self) -> bool:
-        return bool(self._logits)
-
-    @property
-    def logits(self) -> Tensor:
-        """(n, classes) float32, of all images."""
-        if len(self._logits) > 1:
-            self._logits = [torch.cat(self._logits)]
-        return self._logits[0]
+    def to(self, device: torch.device | str) -> Self:
+        """Return the same statistics, with their sums on that device."""
+        self.total, self.half, self._buffer = self.total.to(device), self.half.to(device), None
+        return self
 
     @property
     def mean(self) -> Tensor:
@@ -144,29 +96,37 @@ class FeatureStatistics:
     @property
     def covariance(self) -> Tensor:
         """(d, d) float64, unbiased (n - 1)."""
-        centred = self.outer.addr_(self.mean, self.mean, alpha=-self.count)
-        return centred.div_(self.count - 1)
+        outer = self.half + self.half.tril(-1).T
+        return outer.addr_(self.mean, self.mean, alpha=-self.count).div_(self.count - 1)
 
 
 class Statistics(NamedTuple):
-    """Of the features of a set of images, and of its spatial ones where they are seen."""
+    """What is kept of a set of images, as a feature network sees them.
+
+    Args:
+        pooled: sums over the features of all images.
+        features: (m, d) float32, those that are kept one by one.
+        logits: (n, classes) float32, of all images; None: there are none.
+        spatial: sums over features that keep their place in the image; None: they are not seen.
+    """
 
     pooled: FeatureStatistics
+    features: Tensor
+    logits: Tensor | None = None
     spatial: FeatureStatistics | None = None
 
-    def to(self, device: torch.device) -> Statistics:
-        """Return the same on that device."""
-        return Statistics(self.pooled.to(device), None if self.spatial is None else self.spatial.to(device))
+    def to(self, device: torch.device | str) -> Statistics:
+        """Return the same on that device; logits stay where they are."""
+        spatial = self.spatial and self.spatial.to(device)
+        return self._replace(pooled=self.pooled.to(device), features=self.features.to(device), spatial=spatial)
 
 
-def summed(
-    seen: Iterable[Features], kept: NDArray[np.int64] | None = None, device: torch.device | str = "cpu"
-) -> Statistics:
+def summed(seen: Iterable[Features], kept: NDArray[np.int64], device: torch.device | str = "cpu") -> Statistics:
     """Return sums over the features of a set of images, batch by batch.
 
     Args:
         seen: features of the images, in order; logits are kept where there are some.
-        kept: images whose features are kept one by one, ascending; None: all.
+        kept: images whose features are kept one by one, ascending.
         device: of sums and features.
 
     Raises:
@@ -176,25 +136,23 @@ def summed(
     pooled: FeatureStatistics | None = None
     spatial: FeatureStatistics | None = None
     rows = torch.empty(0)  # in one piece: joining parts would take their memory twice
+    logits: list[Tensor] = []
     for batch in seen:
         features = batch.pooled.to(device)
-        pooled = pooled or FeatureStatistics(features.shape[1], device)
-        if kept is None:
-            pooled.add(features, batch.logits)
-        else:
-            if not len(rows):
-                rows = torch.empty(len(kept), features.shape[1], device=device)
-            first, last = np.searchsorted(kept, (pooled.count, pooled.count + len(features)))
-            rows[first:last] = features[torch.from_numpy(kept[first:last] - pooled.count)]
-            pooled.add(features, batch.logits, slice(0))
+        if pooled is None:
+            pooled = FeatureStatistics(features.shape[1], device)
+            rows = torch.empty(len(kept), features.shape[1], device=device)
+        first, last = np.searchsorted(kept, (pooled.count, pooled.count + len(features)))
+        rows[first:last] = features[torch.from_numpy(kept[first:last] - pooled.count)]
+        pooled.add(features)
+        if batch.logits is not None:
+            logits.append(batch.logits)
         if batch.spatial is not None:
             spatial = spatial or FeatureStatistics(batch.spatial.shape[1], device)
-            spatial.add(batch.spatial.to(device), kept=slice(0))
+            spatial.add(batch.spatial.to(device))
     if pooled is None:
         raise ValueError("there are no images")
-    if len(rows):
-        pooled._features = [rows]
-    return Statistics(pooled, spatial)
+    return Statistics(pooled, rows, torch.cat(logits) if logits else None, spatial)
 
 
 def check_comparable(samples: Tensor, reference: Tensor) -> None:
@@ -225,7 +183,7 @@ def features_to_statistics(features: Tensor | Iterable[Tensor]) -> FeatureStatis
     for batch in batches:
         if statistics is None:
             statistics = FeatureStatistics(batch.shape[1], batch.device)
-        statistics.add(batch, kept=slice(0))
+        statistics.add(batch)
     if statistics is None or not statistics.count:
         raise ValueError("there are no features to sum")
     return statistics
