@@ -47,13 +47,19 @@ class Bench:
         facts: Mapping[str, float] | None = None,
     ) -> Figure:
         """How many times faster `subject` is than `reference`, both warm; pairs are taken while there is time."""
-        clock = clock or self.clock
+        seconds = clock or self.clock
+
+        def now() -> float:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            return seconds()
+
         times = PairedTimes([], [])
         start = self.wall()
         while len(times.subject_ms) < fewest or (
             len(times.subject_ms) < MOST_PAIRS and self.wall() < start + self.seconds
         ):
-            more = interleave(reference, subject, CHUNK, warmup=0, synchronize=synchronize, clock=clock)
+            more = interleave(reference, subject, CHUNK, warmup=0, now=now)
             times.reference_ms.extend(more.reference_ms)
             times.subject_ms.extend(more.subject_ms)
         return ratio(times.reference_ms, times.subject_ms, agreement, facts)
@@ -78,9 +84,3 @@ def always(call: Callable[[], object], calls: int = 1) -> Ready:
             call()
 
     return lambda: call if calls == 1 else together
-
-
-def synchronize() -> None:
-    """Wait for a GPU, where there is one."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

@@ -97,10 +97,10 @@ def profiled_steps(pairs: int, step_ms: float) -> int:
 def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     """Step times of `routed`, interleaved with those of `dense`; then where they go, and the loop of `routed` alone."""
     # The machine, by a fixed computation.
-    probe = probe_ms(routed.device, routed.synchronize)
+    probe = probe_ms(routed.device, routed.now)
     autocast = routed.options.autocast
     dtype = torch.float32 if autocast == "none" else getattr(torch, autocast)
-    product = product_macs_per_s(routed.device, dtype, routed.synchronize)
+    product = product_macs_per_s(routed.device, dtype, routed.now)
 
     # Steps in pairs, after a warm-up that is not timed.
     dense_steps = Steps(dense)
@@ -110,7 +110,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
         trainer.compile(0)
     interleave(dense_steps, routed_steps, pairs=0, warmup=timing.warmup)
     before = read_gpu()
-    times = interleave(dense_steps, routed_steps, timing.pairs, warmup=0, synchronize=routed.synchronize)
+    times = interleave(dense_steps, routed_steps, timing.pairs, warmup=0, now=routed.now)
     after = read_gpu()
 
     # How much of a step the host takes.
@@ -151,4 +151,4 @@ def _loop_time(trainer: Trainer, first: int, timing: Timing) -> LoopTime:
     """Speed of training from the step `first` on, with batches made ahead as when a cell is trained."""
     warmup = timing.warmup + BATCHES_PER_WORKER * trainer.options.data_workers
     with trainer.batches(count(first)) as batches:
-        return time_loop(batches, trainer.step, min(timing.pairs, LOOP_STEPS), warmup, trainer.synchronize)
+        return time_loop(batches, trainer.step, min(timing.pairs, LOOP_STEPS), warmup, trainer.now)

@@ -251,6 +251,11 @@ class Trainer(ForwardPass):
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
+    def now(self) -> float:
+        """Return the time in seconds, once the device has finished all its work."""
+        self.synchronize()
+        return self.clock()
+
     def seed_torch(self, purpose: str, number: int) -> None:
         """Seed torch's own generators by the cell's seed, what is drawn, and its number."""
         seed = draws.key_of(self.seed, purpose, number) % 2**63
@@ -278,8 +283,7 @@ class Trainer(ForwardPass):
                         raise
                     self.compilation.fall_back(str(error).partition("\n")[0])
             self.optimizer.zero_grad(set_to_none=True)
-        self.synchronize()
-        return self.clock() - start
+        return self.now() - start
 
     def step(self, batch: Stored) -> Tensor:
         """Make one optimiser step on this rank's share; return the loss before it, a scalar that is not synchronised.

@@ -51,12 +51,11 @@ def interleave(
     subject: Ready,
     pairs: int,
     warmup: int,
-    synchronize: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.perf_counter,
+    now: Callable[[], float] = time.perf_counter,
 ) -> PairedTimes:
     """Time `pairs` pairs in the order A B B A A B ..., after `warmup` uncounted calls of each, with inputs prepared.
 
-    `synchronize` waits for the device; `clock` returns seconds.
+    `now` returns seconds, once the device has no work.
     """
     # Warm up.
     for _ in range(warmup):
@@ -65,17 +64,14 @@ def interleave(
 
     # Time pairs, in turn with the reference or the subject first.
     times = PairedTimes([], [])
-    timed_reference = (reference, times.reference_ms)
-    timed_subject = (subject, times.subject_ms)
-    for pair in range(pairs):
-        order = (timed_reference, timed_subject) if pair % 2 == 0 else (timed_subject, timed_reference)
-        for ready, times_ms in order:
+    sides = [(reference, times.reference_ms), (subject, times.subject_ms)]
+    for _ in range(pairs):
+        for ready, times_ms in sides:
             call = ready()
-            synchronize()
-            start = clock()
+            start = now()
             call()
-            synchronize()
-            times_ms.append((clock() - start) * 1e3)
+            times_ms.append((now() - start) * 1e3)
+        sides.reverse()
     return times
 
 
@@ -92,30 +88,26 @@ def time_loop(
     step: Callable[[T], object],
     steps: int,
     warmup: int,
-    synchronize: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.perf_counter,
+    now: Callable[[], float] = time.perf_counter,
 ) -> LoopTime:
-    """Time `steps` iterations together, after `warmup` uncounted ones, in which `batches` get ahead as usual."""
+    """Time `steps` iterations together, after `warmup` uncounted ones, in which `batches` get ahead as usual.
+
+    `now` returns seconds, once the device has no work.
+    """
     for _ in range(warmup):
         step(next(batches))
-    synchronize()
-    start = clock()
+    start = now()
     waited_before = batches.waited_s
     for _ in range(steps):
         step(next(batches))
-    synchronize()
-    seconds = clock() - start
+    seconds = now() - start
     return LoopTime(seconds / steps * 1e3, (batches.waited_s - waited_before) / seconds)
 
 
-def probe_ms(
-    device: torch.device,
-    synchronize: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> float:
+def probe_ms(device: torch.device, now: Callable[[], float] = time.perf_counter) -> float:
     """Median time in ms of a float32 product of two 512 x 512 matrices and attention of 8 heads over 256 tokens.
 
-    `synchronize` waits for the device; `clock` returns seconds.
+    `now` returns seconds, once the device has no work.
     """
     # The same numbers on every machine.
     generator = torch.Generator().manual_seed(0)
@@ -126,33 +118,29 @@ def probe_ms(
         a @ b
         F.scaled_dot_product_attention(q, k, v)
 
-    return median_s(both, REPEATS, synchronize, clock) * 1e3
+    return median_s(both, REPEATS, now) * 1e3
 
 
 def product_macs_per_s(
-    device: torch.device,
-    dtype: torch.dtype = torch.float32,
-    synchronize: Callable[[], None] = lambda: None,
-    clock: Callable[[], float] = time.perf_counter,
+    device: torch.device, dtype: torch.dtype = torch.float32, now: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Multiply-adds per second of a product of two large square matrices of `dtype`, by the median of a few."""
+    """Multiply-adds per second of a product of two large square matrices of `dtype`, by the median of a few.
+
+    `now` returns seconds, once the device has no work.
+    """
     side = LARGE_SIDE[device.type]
     a, b = torch.ones(2, side, side, dtype=dtype, device=device)
-    return side**3 / median_s(lambda: a @ b, LARGE_REPEATS, synchronize, clock)
+    return side**3 / median_s(lambda: a @ b, LARGE_REPEATS, now)
 
 
-def median_s(
-    work: Callable[[], object], repeats: int, synchronize: Callable[[], None], clock: Callable[[], float]
-) -> float:
+def median_s(work: Callable[[], object], repeats: int, now: Callable[[], float]) -> float:
     """Median seconds of some work, after a warm-up."""
     times = []
     with torch.no_grad():
         for _ in range(WARMUP + repeats):
-            synchronize()
-            start = clock()
+            start = now()
             work()
-            synchronize()
-            times.append(clock() - start)
+            times.append(now() - start)
     return statistics.median(times[WARMUP:])
 
 
