@@ -47,12 +47,12 @@ def load_pretrained(library: Any, name: str, folder: Path, wrong: dict[str, str]
     return network.eval().requires_grad_(False)
 
 
-def import_library(library: str, extra: str, folder: Path) -> Any:
-    """Return the module of a library, which tread-bench's `extra` installs. Raises UserError: it is not installed."""
+def import_library(library: str, extra: str, what: str | Path) -> Any:
+    """Return the module of a library, which `what` needs and `extra` installs. Raises UserError: it is not there."""
     try:
         return importlib.import_module(library)
     except ImportError as error:
-        raise UserError(f"{folder}: needs {library} ({error}): pip install 'tread-bench[{extra}]'") from None
+        raise UserError(f"{what}: needs {library} ({error}): pip install 'tread-bench[{extra}]'") from None
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 from inspect import signature
 from math import prod
@@ -17,13 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.hooks import RemovableHandle
 
 from tread_bench.core.describe.families import Cost, Macs
 from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes, tokens_per_block
 from tread_bench.core.errors import UserError, error_text
 from tread_bench.core.names import unknown
-from tread_bench.data.pretrained import quiet
+from tread_bench.data.pretrained import import_library, quiet
 from tread_bench.measure.counter import MacsCounter
 from tread_bench.measure.macs import count_passes
 
@@ -103,16 +102,10 @@ def count_config(
     name = config.get("_class_name")
     if name not in KINDS:
         raise UserError(f"_class_name: {unknown('transformer', name, KINDS)}")
-    try:
-        import diffusers
-    except ImportError as error:
-        raise UserError(
-            f"{name} is built by diffusers, which cannot be imported ({error}): pip install diffusers"
-        ) from None
+    diffusers = import_library("diffusers", "vae", name)
     if not hasattr(diffusers, name):
         raise UserError(f"diffusers {diffusers.__version__} has no {name}: pip install --upgrade diffusers")
-    with _told(name), quiet("diffusers"), warnings.catch_warnings(), torch.device("meta"):
-        warnings.simplefilter("ignore")
+    with _told(name), torch.device("meta"):
         network: Any = getattr(diffusers, name).from_config(dict(config)).to("meta").eval()
 
     # Its blocks and its input.
@@ -142,11 +135,8 @@ def count_config(
         raise UserError(f"--set image_size={side}: a route is counted from {3 * patch} on")
 
     # Its cost.
-    with _told(name), quiet("diffusers"), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
-        warnings.simplefilter("ignore")
-        grids = [grid]
-        if resolved:
-            grids += [grid - 1, grid - 2]
+    grids = [grid, grid - 1, grid - 2] if resolved else [grid]
+    with _told(name), sdpa_kernel(SDPBackend.MATH):
         counts = {frames * n**2: _count(network, blocks, _inputs(network, kind, n, text), n == grid) for n in grids}
     dense = routed = counts[frames * grid**2]
     if resolved:
@@ -166,9 +156,11 @@ def count_config(
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Raise as UserError what diffusers says of a configuration that it does not build or run."""
+    """Raise as UserError what diffusers says of a configuration that it does not build or run; without its warnings."""
     try:
-        yield
+        with quiet("diffusers"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     except (UserError, MemoryError):
         raise
     except Exception as error:  # of any kind, as the configuration is anybody's
@@ -212,14 +204,11 @@ def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str,
     counter = MacsCounter()
     before: list[Macs] = []
     passed: list[Macs] = []
-    handles: list[RemovableHandle] = []
-    for block in blocks:
-        handles.append(block.register_forward_pre_hook(lambda *_: before.append(counter.macs)))
-        handles.append(block.register_forward_hook(lambda *_: passed.append(counter.macs - before[-1])))
-    cost = count_passes(network, counter, lambda: network(**inputs, return_dict=False)[0], passed, backward)
-    for handle in handles:
-        handle.remove()
-    return cost
+    with ExitStack() as hooks:
+        for block in blocks:
+            hooks.enter_context(block.register_forward_pre_hook(lambda *_: before.append(counter.macs)))
+            hooks.enter_context(block.register_forward_hook(lambda *_: passed.append(counter.macs - before[-1])))
+        return count_passes(network, counter, lambda: network(**inputs, return_dict=False)[0], passed, backward)
 
 
 def _block_at(counts: Mapping[int, Cost], block: int, tokens: int) -> Macs:
@@ -227,7 +216,6 @@ def _block_at(counts: Mapping[int, Cost], block: int, tokens: int) -> Macs:
     macs = [Fraction()] * 3
     for n, cost in counts.items():
         weight = prod(Fraction(tokens - other, n - other) for other in counts if other != n)
-        counted = cost.blocks[block]
-        for kind, value in enumerate((counted.linear, counted.attention, counted.scan)):
+        for kind, value in enumerate(astuple(cost.blocks[block])):
             macs[kind] += weight * value
     return Macs(*map(int, macs))

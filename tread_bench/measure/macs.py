@@ -6,6 +6,7 @@ It knows shapes and holds no data. Elementwise work counts nothing. `core.number
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from functools import partial
 from itertools import pairwise
 
@@ -47,11 +48,11 @@ def count_backbone(family: Family, spec: BackboneSpec, lora: Lora | None) -> Cou
     # Count. Without adapters, what no gradient is computed of does not depend on a route.
     try:
         dense, inputs = _count(model)
-        rows = [[(*_kinds(macs), of_block) for macs, of_block in zip(dense.blocks, inputs, strict=True)]]
+        rows = [[(*astuple(macs), of_block) for macs, of_block in zip(dense.blocks, inputs, strict=True)]]
         for n in (1, 2):
             cost, own = _count(model, [everywhere], [ids[:, n:]], backward=lora is not None)
             of_blocks = own if lora is not None else inputs
-            rows.append([(*_kinds(macs), of_block) for macs, of_block in zip(cost.blocks, of_blocks, strict=True)])
+            rows.append([(*astuple(macs), of_block) for macs, of_block in zip(cost.blocks, of_blocks, strict=True)])
         routed = [_count(model, [route], [ids[:, many:]])[0] for route in (everywhere, middle)]
     except Exception:  # blocks that refuse a number of tokens say so where a route has it
         return None
@@ -188,7 +189,7 @@ def count_added(cell: Cell, share: float) -> Extra:
         params=_num_parameters(method),
         removed_params=_num_parameters(model) - _num_parameters(network.backbone),
         loss_params=sum(map(_num_parameters, losses)),
-        forward=Macs(*(round(count / len(alternatives)) for count in _kinds(forward))),
+        forward=Macs(*(round(count / len(alternatives)) for count in astuple(forward))),
         train_step=round(train_step / len(alternatives)),
     )
 
@@ -236,10 +237,8 @@ def count_evaluated(cell: Cell, shallow: bool = False) -> Macs:
         blocks = _BlocksAsCounted(backbone)
         with MacsCounter() as counter:
             start = backbone.start(*_inputs(spec))
-            if shallow:
-                method.shallow_forward(backbone, start)
-            else:
-                method.eval_forward(backbone, start)
+            forward = method.shallow_forward if shallow else method.eval_forward
+            forward(backbone, start)
     return counter.macs + blocks.macs
 
 
@@ -250,7 +249,3 @@ def _inputs(spec: BackboneSpec) -> tuple[Tensor, Tensor, Tensor | None]:
         if spec.context_shape is not None:
             return x, t, torch.empty(1, *spec.context_shape)
         return x, t, torch.zeros(1, dtype=torch.long) if spec.num_classes else None
-
-
-def _kinds(macs: Macs) -> tuple[int, int, int]:
-    return macs.linear, macs.attention, macs.scan

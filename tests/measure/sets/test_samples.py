@@ -129,17 +129,6 @@ def test_other_files_of_the_folder_do_not_matter(tmp_path):
         open_samples(tmp_path / "set")
 
 
-def test_images_that_exif_alone_turns_are_counted(tmp_path):
-    write_folder(tmp_path / "set", images(5))
-    orientation = Image.Exif()
-    orientation[0x0112] = 6
-    for number in (1, 3):
-        Image.fromarray(images()[number]).save(tmp_path / "set" / f"{number:06d}.png", exif=orientation)
-    (warning,) = open_samples(tmp_path / "set").warnings
-    assert "2 of 5 images are turned by their EXIF orientation alone, which is not applied" in warning
-    assert not open_samples(tmp_path / "set", num=1).warnings[1:]
-
-
 def head(shape, dtype="|u1"):
     """Header of an .npy file."""
     text = repr({"descr": dtype, "fortran_order": False, "shape": shape}).encode()

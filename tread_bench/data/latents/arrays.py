@@ -30,12 +30,8 @@ class NpyHeader:
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    is_fortran: bool
+    order: Literal["C", "F"]
     length: int
-
-    @property
-    def order(self) -> Literal["C", "F"]:
-        return "F" if self.is_fortran else "C"
 
     @property
     def array_bytes(self) -> int:
@@ -125,4 +121,4 @@ def _header(head: bytes) -> NpyHeader:
         raise ValueError(f"not a readable NumPy header ({one_line(error)})") from None
     if min(shape, default=0) < 0:
         raise ValueError(f"a NumPy header with the shape {shape}")
-    return NpyHeader(shape, dtype, is_fortran and len(shape) > 1, len(head))
+    return NpyHeader(shape, dtype, "F" if is_fortran and len(shape) > 1 else "C", len(head))

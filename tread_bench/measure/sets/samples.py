@@ -25,7 +25,7 @@ from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import entries_below, folder_name, named_where_unreadable
 from tread_bench.core.stored.foreign import IMAGE_BYTES, check_file, one_line, open_file
 from tread_bench.data.image_folder.listing import SUFFIXES
-from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey, is_turned, turned
+from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.measure.quality.png import GRID
 from tread_bench.measure.sets.npz import Npz
@@ -107,7 +107,7 @@ def open_samples(path: str | Path, num: int | None = None, suffixes: tuple[str, 
 def of_npz(npz: Npz) -> SampleSet:
     """The images of an .npz file, which are read as a stream. Raises UserError."""
     declared = npz.header(IMAGES)
-    shape = _checked(f"{npz.path}: {IMAGES}", declared.dtype, declared.shape, declared.is_fortran)
+    shape = _checked(f"{npz.path}: {IMAGES}", declared.dtype, declared.shape, declared.order == "F")
 
     def read(size: int) -> Iterator[Tensor]:
         return map(_channels_first, npz.rows(IMAGES, size))
@@ -168,8 +168,6 @@ def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> Sample
     if len(names) < len(listed):
         order = "in the order of the numbers in their names"
         warnings.append(f"{root}: the first {len(names):,} of {len(listed):,} images, {order}.")
-    if by_exif := int(found["turned"]):
-        warnings.append(f"{turned(root, by_exif, len(names))}.")
 
     def sha256() -> str:
         return looked_through()["sha256"].tobytes().hex()
@@ -206,23 +204,22 @@ def _natural(name: str) -> tuple[list[str | int], str]:
 
 
 def _looked_through(root: str, names: Sequence[str]) -> Arrays:
-    """Shape (C, H, W), in colour if any is; hash of names and contents; how many EXIF turns. Raises UserError."""
+    """Shape (C, H, W), in colour if any is; hash of names and contents. Raises UserError."""
     digest = hashlib.sha256()
     with ThreadPoolExecutor(_THREADS) as threads:
         looks = [*threads.map(lambda name: _look(root + name), names)]
-    (_, *size), _, _ = looks[0]
-    for name, ((_, *own), sha256, _) in zip(names, looks, strict=True):
+    (_, *size), _ = looks[0]
+    for name, ((_, *own), sha256) in zip(names, looks, strict=True):
         digest.update(os.fsencode(f"{name}\0{sha256}\0"))
         if own != size:
             sizes = f"{own[1]}x{own[0]} pixels where {names[0]} has {size[1]}x{size[0]}"
             raise UserError(f"{root}{name}: {sizes}; images of a set are of one size")
-    channels = max(channels for (channels, *_), _, _ in looks)
-    by_exif = np.array(sum(by_exif for _, _, by_exif in looks))
-    return {"shape": np.array([channels, *size]), "sha256": np.frombuffer(digest.digest(), np.uint8), "turned": by_exif}
+    channels = max(channels for (channels, *_), _ in looks)
+    return {"shape": np.array([channels, *size]), "sha256": np.frombuffer(digest.digest(), np.uint8)}
 
 
-def _look(path: str) -> tuple[Shape, str, bool]:
-    """Shape (C, H, W) of an image, by its header, the hash of its file, and whether EXIF turns it. Raises UserError."""
+def _look(path: str) -> tuple[Shape, str]:
+    """Shape (C, H, W) of an image, by its header, and the hash of its file. Raises UserError."""
     with _opened(path) as file:
         image = header(file)
         channels = 1 if is_grey(image) else 3
@@ -230,8 +227,7 @@ def _look(path: str) -> tuple[Shape, str, bool]:
         if max(image.size) > MOST_SIDE:
             raise ValueError(f"{image.width}x{image.height} pixels: a side has at most {MOST_SIDE}")
         file.seek(0)
-        shape = channels, image.height, image.width
-        return shape, hashlib.file_digest(file, "sha256").hexdigest(), is_turned(image)
+        return (channels, image.height, image.width), hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -55,7 +53,9 @@ def write_samples_npz(
     # The images, one batch after the other.
     channels, height, width = shape
     with replacing(path, overwrite) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        with _member(archive, IMAGES, (count, height, width, channels), np.dtype(np.uint8)) as member:
+        with archive.open(zipfile.ZipInfo(f"{IMAGES}.npy"), "w", force_zip64=True) as member:
+            header = {"descr": "|u1", "fortran_order": False, "shape": (count, height, width, channels)}
+            npy.write_array_header_1_0(member, header)
             done = 0
             progress(done, count)
             for images in batches:
@@ -70,14 +70,5 @@ def write_samples_npz(
 
         # Their classes.
         if labels is not None:
-            with _member(archive, LABELS, labels.shape, np.dtype(np.int64)) as member:
-                member.write(labels.tobytes())
-
-
-@contextmanager
-def _member(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Iterator[IO[bytes]]:
-    """Where the values of an array are written to, in C order."""
-    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        head = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-        npy.write_array_header_1_0(member, head)
-        yield member
+            with archive.open(zipfile.ZipInfo(f"{LABELS}.npy"), "w", force_zip64=True) as member:
+                npy.write_array(member, labels)

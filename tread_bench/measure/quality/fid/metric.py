@@ -41,7 +41,7 @@ def statistics_to_fid(samples: Moments, reference: Moments) -> float:
     first, second = samples.mean, reference.mean
     if first.shape != second.shape:
         raise ValueError(f"features of {len(first)} and {len(second)} dimensions cannot be compared")
-    fewer, more = (one.covariance for one in sorted((samples, reference), key=_num_images))
+    fewer, more = (one.covariance for one in sorted((samples, reference), key=lambda one: one.count or math.inf))
     if not all(torch.isfinite(values).all() for values in (first, second, fewer, more)):
         raise FloatingPointError("a mean or covariance is NaN or infinite; a covariance takes two images or more")
     separate = float((first - second).square().sum() + fewer.trace() + more.trace())
@@ -83,7 +83,3 @@ def trace_of_root(root: Tensor, covariance: Tensor) -> float:
     product = root.T @ covariance @ root
     symmetric = (product + product.T).div_(2)  # without the asymmetry of its rounding
     return float(torch.linalg.eigvalsh(symmetric).clamp(min=0).sqrt().sum())
-
-
-def _num_images(moments: Moments) -> float:
-    return math.inf if moments.count is None else moments.count

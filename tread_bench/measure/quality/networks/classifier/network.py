@@ -114,20 +114,16 @@ class ClassifierFeatures(nn.Module):
     """A classifier as a feature network: uint8 (B, 3, H, W) -> features (B, d), logits (B, num_classes).
 
     Args:
-        name: of the network, for messages.
         path: a file of `tread-bench features`.
         resizes: whether it takes square images of any size, which it sees at its own, by averages over areas.
     """
 
-    def __init__(self, name: str, path: str | Path, resizes: bool = False) -> None:
+    def __init__(self, path: str | Path, resizes: bool = False) -> None:
         super().__init__()
-        self.name = name
         self.resizes = resizes
-        self.classifier, self.about = load_classifier(path)
-
-    @property
-    def spec(self) -> ClassifierSpec:
-        return self.classifier.spec
+        self.classifier, about = load_classifier(path)
+        self.name = about.get("name", TRAINED_CLASSIFIER.name)
+        self.spec = self.classifier.spec
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         spec = self.spec
@@ -152,11 +148,7 @@ def open_glyphs_classifier(options: GlyphsClassifierOptions, shape: tuple[int, i
     """Return the one of 16x16 glyphs whose weights ship with this package; it resizes other images. Raises
     UserError.
     """
-    network = ClassifierFeatures(options.name, GLYPHS_WEIGHTS, resizes=True)
-    if (channels := shape[0]) != network.spec.channels:
-        raise UserError(f"{options.name} takes grey images, the data have {channels} channels: {GIVE_WEIGHTS}")
-    sha256 = hashlib.sha256(GLYPHS_WEIGHTS.read_bytes()).hexdigest()
-    return Extractor(options.name, network, sha256, network.spec.widths[-1])
+    return open_classifier(GLYPHS_WEIGHTS, shape, resizes=True)
 
 
 def open_trained_classifier(options: TrainedClassifierOptions, shape: tuple[int, int]) -> Extractor:
@@ -166,14 +158,15 @@ def open_trained_classifier(options: TrainedClassifierOptions, shape: tuple[int,
     return open_classifier(options.weights, shape)
 
 
-def open_classifier(path: str | Path, shape: tuple[int, int] | None = None) -> Extractor:
+def open_classifier(path: str | Path, shape: tuple[int, int] | None = None, resizes: bool = False) -> Extractor:
     """Return a network of `tread-bench features`; `shape` is (channels, image_size) of the images to be measured."""
-    network = ClassifierFeatures(TRAINED_CLASSIFIER.name, path)
+    network = ClassifierFeatures(path, resizes)
     spec = network.spec
-    if shape and shape != (spec.channels, spec.image_size):
+    if shape and resizes and shape[0] != spec.channels:
+        raise UserError(f"{network.name} takes grey images, the data have {shape[0]} channels: {GIVE_WEIGHTS}")
+    if shape and not resizes and shape != (spec.channels, spec.image_size):
         raise UserError(
             f"{path} is a feature network for {spec.channels}x{spec.image_size}x{spec.image_size} images, the data are "
             f"{shape[0]}x{shape[1]}x{shape[1]}: {GIVE_WEIGHTS}"
         )
-    name = network.about.get("name", TRAINED_CLASSIFIER.name)
-    return Extractor(name, network, hashlib.sha256(Path(path).read_bytes()).hexdigest(), spec.widths[-1])
+    return Extractor(network.name, network, hashlib.sha256(Path(path).read_bytes()).hexdigest(), spec.widths[-1])

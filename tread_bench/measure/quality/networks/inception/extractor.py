@@ -35,11 +35,8 @@ class Inception(FeatureExtractorInceptionV3):
             pooled, logits = super().forward(pixels)
             return pooled, logits
         seen: list[Tensor] = []  # after batch norm and ReLU
-        hook = self.Mixed_6d.branch1x1.register_forward_hook(lambda module, inputs, output: seen.append(output))
-        try:
+        with self.Mixed_6d.branch1x1.register_forward_hook(lambda module, inputs, output: seen.append(output)):
             pooled, logits = super().forward(pixels)
-        finally:
-            hook.remove()
         maps = seen[0][:, :_SPATIAL_CHANNELS]  # (B, 7, 17, 17)
         return pooled, logits, maps.movedim(1, -1).flatten(1)  # in TensorFlow's order: rows, columns, channels
 
