@@ -153,7 +153,7 @@ def _missing_network(cell: Cell) -> Iterator[Problem]:
         return
     inception = "give torch-fidelity's Inception weights as metrics.inception_weights: FILE"
     ways_out = f"{inception}, or set metrics.generate: false"
-    if data.family.decoding(data) is None and data.family.labelled(data).num_classes >= MIN_CLASSES:
+    if data.family.decoding(data) is None and data.num_classes >= MIN_CLASSES:
         file = f"{data.name}-classifier.safetensors"  # it is trained on labelled images
         train = f"train one: `tread-bench features SUITE --out {file}`, and --set metrics.extractor_weights={file}"
         ways_out = f"{train}, or {ways_out}"

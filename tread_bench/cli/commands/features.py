@@ -49,9 +49,9 @@ def features(
     # Train.
     from tread_bench.measure.quality.feature_training import MAX_WIDTH, train_and_save
 
-    labelled, width = data.family.labelled(data), max_width or MAX_WIDTH
+    width = max_width or MAX_WIDTH
     with counted(Console(stderr=True)) as report:
-        found = train_and_save(labelled, out, iterations, seed, suite, width, overwrite, report)
+        found = train_and_save(data, out, iterations, seed, suite, width, overwrite, report)
     if as_json:
         typer.echo(json.dumps(found))
         return

@@ -160,8 +160,6 @@ class DataFamily(Description):
         decoding: options -> how generated samples become images; None: they are images.
         is_flipped: options -> whether half of the training images are mirrored left to right, drawn by sample index.
         has_pictures: options -> whether training samples are latents with their images beside them (`PicturedSplit`).
-        labelled: options -> the same images with labels in place of captions, where their files say both, which a
-            feature network is trained on; else the options.
         has_published_fids: the FIDs in TREAD's tables were measured on such data.
         note: what a reader of its results must know; the page shows it.
     """
@@ -177,7 +175,6 @@ class DataFamily(Description):
     decoding: Callable[[Any], Decoding | None] = lambda options: None
     is_flipped: Callable[[Any], bool] = lambda options: False
     has_pictures: Callable[[Any], bool] = lambda options: False
-    labelled: Callable[[Any], Any] = lambda options: options
     has_published_fids: bool = False
     note: str = ""
 

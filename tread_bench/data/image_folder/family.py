@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import is_unused
-from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import all_matches, folder_name
 from tread_bench.data.captions.family import FolderCaptionsChoice
 from tread_bench.data.image_folder.listing import listed
@@ -40,17 +39,4 @@ class ImageFolderData(ImageOptions):
         return len(listed(entries).paths)
 
 
-def _labelled(options: ImageFolderData) -> ImageFolderData:
-    """The same images with their classes in place of captions, where there are classes."""
-    if options.captions is None:
-        return options
-    try:
-        classes = listed(options.train, reads_labels=True).classes
-    except UserError:  # which a check of the files reports
-        return options
-    if len(classes) < 2:
-        return options
-    return options.model_copy(update={"captions": None, "num_classes": max(classes.values()) + 1})
-
-
-IMAGE_FOLDER = image_family(ImageFolderData, _labelled)
+IMAGE_FOLDER = image_family(ImageFolderData)

@@ -83,8 +83,8 @@ def counted(options: Any, count: Callable[[tuple[str, ...]], int]) -> tuple[int,
     return train - held_out, held_out
 
 
-def image_family(options: type[ImageOptions], labelled: Callable[[Any], Any] = lambda options: options) -> DataFamily:
-    """Describe a source of image files; `labelled` is as in `DataFamily`."""
+def image_family(options: type[ImageOptions]) -> DataFamily:
+    """Describe a source of image files."""
 
     def files(options: Any, generates: bool) -> Iterator[tuple[Place, str]]:
         for key in ("train", "held_out"):
@@ -102,7 +102,6 @@ def image_family(options: type[ImageOptions], labelled: Callable[[Any], Any] = l
         check_files=f"{_ENCODED}:file_problems",
         check_all=f"{_ENCODED}:image_problems",
         is_flipped=lambda options: options.horizontal_flip,
-        labelled=labelled,
     )
 
 

@@ -34,8 +34,8 @@ def default_spec(data: DataSource, max_width: int = MAX_WIDTH) -> ClassifierSpec
     """Widths that double with every halving of the image, down to a 4x4 grid: 16, 32, 64 for the 8x8 digits."""
     if data.num_classes < 2:
         raise UserError(
-            f"a feature network is a classifier and needs labels; num_classes is {data.num_classes}: "
-            "measure these images with metrics.inception_weights"
+            f"a feature network is a classifier and needs labels; num_classes is {data.num_classes}: name them, as by "
+            "--set data.captions=null --set data.num_classes=N, or measure these images with metrics.inception_weights"
         )
     halvings = max(1, (data.image_size - 1).bit_length() - 2)
     widths = [min(16 * 2**i, max_width) for i in range(halvings + 2)]
@@ -58,7 +58,7 @@ def train_classifier(
     iterations: int | None = None,
     seed: int = 0,
     max_width: int = MAX_WIDTH,
-    report: ReportProgress | None = None,
+    report: ReportProgress = lambda work, done, of: None,
 ) -> Trained:
     """Train a classifier of the training images: in one cycle of the learning rate over the iterations.
 
@@ -81,8 +81,7 @@ def train_classifier(
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _PEAK_LEARNING_RATE, total_steps=cycle)
         classifier.train()
         for _ in range(cycle):
-            if report:
-                report("feature network, iterations", step, sum(cycles))
+            report("feature network, iterations", step, sum(cycles))
             first = step * _BATCH
             index = permuted(seed, "features/order", first, _BATCH, len(train))
             _, logits = classifier(_shifted(train.uint8(index), seed, first))
@@ -159,7 +158,7 @@ def train_and_save(
     suite: str = "SUITE",
     max_width: int = MAX_WIDTH,
     overwrite: bool = False,
-    report: ReportProgress | None = None,
+    report: ReportProgress = lambda work, done, of: None,
 ) -> dict[str, Any]:
     """Train the feature network of a data source and write it atomically as a safetensors file.
 
