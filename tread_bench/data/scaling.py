@@ -36,8 +36,7 @@ class Scaling:
     def __init__(self, scale: Factor, shift: Factor | None, shape: tuple[int, int, int]) -> None:
         self.scale = _factor("scale", scale, shape)
         self.shift = None if shift is None else _factor("shift", shift, shape)
-        is_zero = self.scale == 0
-        if is_zero.any() if isinstance(is_zero, Tensor) else is_zero:
+        if (torch.as_tensor(self.scale) == 0).any():
             raise UserError(f"scale {_named(scale)}: contains 0, from which no latent can be recovered")
 
     def scaled(self, latents: Tensor) -> Tensor:

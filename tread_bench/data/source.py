@@ -7,7 +7,7 @@ share one set of values, whatever a source's own format was. Latents are read as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
@@ -20,7 +20,6 @@ from torch import Tensor
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.foreign import open_file
 
 
 def to_uint8(images: Tensor) -> Tensor:
@@ -228,12 +227,3 @@ def open_data(options: DataOptions) -> DataSource:
     """Open the data source that a suite names. Raises UserError with file, row and rule where the data do not fit."""
     source: DataSource = named(options.family.builder)(options)
     return source
-
-
-def files_sha256(paths: Sequence[str]) -> str:
-    """Hash of the contents of files, in their order."""
-    digests = []
-    for path in paths:
-        with open_file(path) as file:
-            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return hashlib.sha256(" ".join(digests).encode()).hexdigest()

@@ -54,76 +54,60 @@ class CaptionFeatures:
         self._captions = list(dict.fromkeys((EMPTY, *captions)))
         self._rows = {caption: row for row, caption in enumerate(self._captions)}
         encoder = settings.encoder
-        self.shape = (encoder.tokens, encoder.width)
         bytes_of_one = encoder.tokens * encoder.width * DTYPES[settings.dtype].itemsize
         self._each = max(1, _SHARD_BYTES // bytes_of_one)  # captions in a shard
         self.identity = f"{encoder_sha256(encoder)} {settings.dtype}"
 
     def of(self, captions: Iterable[str]) -> Tensor:
         """Captions -> (B, M, E) float32."""
-        rows = np.array([self._rows[caption] for caption in captions], dtype=np.int64)
-        shards = self.shards
-        found = torch.empty(len(rows), *self.shape)
-        for number in np.unique(rows // self._each).tolist():
-            positions = torch.from_numpy(np.flatnonzero(rows // self._each == number))
-            found[positions] = shards[number][torch.from_numpy(rows)[positions] % self._each].float()
-        return found
+        places = [divmod(self._rows[caption], self._each) for caption in captions]
+        return torch.stack([self.shards[shard][row] for shard, row in places]).float()
 
     @cached_property
     def folder(self) -> Path:
-        """Where they are stored."""
-        return cache_folder("text") / hashlib.sha256(canonical_json(self._about).encode()).hexdigest()
-
-    @cached_property
-    def _about(self) -> dict[str, object]:
-        """All that the stored features depend on."""
-        return {"version": _VERSION, "encoder": self.identity, "captions": captions_sha256(self._captions)}
+        """Where they are stored, by all that they depend on."""
+        about = {"version": _VERSION, "encoder": self.identity, "captions": captions_sha256(self._captions)}
+        return cache_folder("text") / hashlib.sha256(canonical_json(about).encode()).hexdigest()
 
     @cached_property
     def shards(self) -> list[Tensor]:
         """Features of all captions, (K, M, E) each, mapped into memory; encoded first where they are not stored."""
-        numbers, settings = range(-(-len(self._captions) // self._each)), self._settings
+        parts = [self._captions[first : first + self._each] for first in range(0, len(self._captions), self._each)]
+        found: list[Tensor] = []
+        encoder: TextEncoder | None = None
         with one_at_a_time(f"text-{self.folder.name}"):
-            shards = [self._load(number) for number in numbers]
-            if None not in shards:
-                return [shard for shard in shards if shard is not None]
-
-            # The folder, without what a killed writer left half written.
-            with suppress(OSError):
-                self.folder.mkdir(parents=True, exist_ok=True)
-                for left in temporaries(self.folder):
-                    left.unlink(missing_ok=True)
-
-            # Each missing shard is encoded and stored; what cannot be stored costs time, not results.
-            encoder = open_text_encoder(settings.encoder)
-            found, cut = [], 0
-            for number, shard in enumerate(shards):
-                captions = self._captions[number * self._each :][: self._each]
-                cut += cut_off(encoder, settings, captions)
+            for number, captions in enumerate(parts):
+                path = self.folder / f"features-{number:05d}.safetensors"
+                shard = _stored(path)
                 if shard is None:
-                    features = encoded(encoder, settings, captions)
-                    with suppress(OSError, OutputError), replacing(self._path(number)) as temporary:
-                        save_file({"features": features}, temporary, {"about": self._about_shard(number)})
-                    stored = self._load(number)
-                    shard = features if stored is None else stored
+                    encoder = encoder or self._open_encoder()
+                    features = encoded(encoder, self._settings, captions)
+                    with suppress(OSError, OutputError), replacing(path) as temporary:
+                        save_file({"features": features}, temporary)
+                    shard = _stored(path)
+                    if shard is None:  # what cannot be stored costs time, not results
+                        shard = features
                 found.append(shard)
-            report_cut_off(settings, cut, len(self._captions) - 1)
+            if encoder is not None:
+                cut = sum(cut_off(encoder, self._settings, captions) for captions in parts)
+                report_cut_off(self._settings, cut, len(self._captions) - 1)
         return found
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"features-{number:05d}.safetensors"
+    def _open_encoder(self) -> TextEncoder:
+        """The encoder, and a folder for its features, without what a killed writer left half written."""
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for left in temporaries(self.folder):
+                left.unlink(missing_ok=True)
+        return open_text_encoder(self._settings.encoder)
 
-    def _about_shard(self, number: int) -> str:
-        """What a file says of itself, in one entry: the library stores several in any order."""
-        return canonical_json({**self._about, "shard": number})
 
-    def _load(self, number: int) -> Tensor | None:
-        """A shard that is stored; None: it is not."""
-        with suppress(OSError, SafetensorError), safe_open(self._path(number), framework="pt") as file:
-            if (file.metadata() or {}).get("about") == self._about_shard(number):
-                tensor: Tensor = file.get_tensor("features")
-                return tensor
-        return None
+def _stored(path: Path) -> Tensor | None:
+    """A shard, mapped into memory; None: it is not there, or damaged."""
+    with suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:
+        tensor: Tensor = file.get_tensor("features")
+        return tensor
+    return None
 
 
 def encoded(encoder: TextEncoder, settings: Captions, captions: Sequence[str]) -> Tensor:

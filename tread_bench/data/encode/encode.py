@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -187,21 +188,19 @@ def _encode_split(
     done = len(split) - sum(len(rows_of[path]) for path in missing)
     report(name, done, len(split))
 
+    def read(index: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        return split.images(index), split.labels(index)
+
     # Each missing shard, complete or not at all; the next images are read meanwhile.
     for path in missing:
         rows = rows_of[path]
-        firsts = range(rows.start, rows.stop, CHUNK)
+        chunks = np.split(np.arange(rows.start, rows.stop), range(CHUNK, len(rows), CHUNK))
         parts: list[dict[str, Tensor]] = []
-
-        def read(first: int, stop: int = rows.stop) -> tuple[Tensor, Tensor]:
-            index = np.arange(first, min(first + CHUNK, stop))
-            return split.images(index), split.labels(index)
-
         with ThreadPoolExecutor(_WORKERS) as threads:
-            for begin in range(0, len(firsts), _AHEAD):
-                some = firsts[begin : begin + _AHEAD]
-                for first, (images, labels) in zip(some, threads.map(read, some), strict=True):
-                    parts.append({**_latents(request, vae, images, f"{name}, image {first}"), "labels": labels})
+            for begin in range(0, len(chunks), _AHEAD):
+                some = chunks[begin : begin + _AHEAD]
+                for index, (images, labels) in zip(some, threads.map(read, some), strict=True):
+                    parts.append({**_latents(request, vae, images, f"{name}, image {index[0]}"), "labels": labels})
                     done += len(labels)
                     report(name, done, len(split))
         tensors = {key: torch.cat([part[key] for part in parts]).contiguous() for key in parts[0]}

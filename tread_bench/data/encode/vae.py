@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,9 @@ from torch import Tensor
 
 from tread_bench.core.describe.data_sources import VAE_FILES, Factor, decoder_files
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.files import read_json
 from tread_bench.data.pretrained import full_float32, import_library, in_chunks, load_pretrained
-from tread_bench.data.source import files_sha256
 
 CHUNK = 8  # images or latents at a time
 _HAS_POSTERIOR = {"AutoencoderKL": True, "AutoencoderDC": False}  # encodes to the moments of a distribution
@@ -31,6 +32,8 @@ class Vae:
     Args:
         folder: with config.json and diffusion_pytorch_model.safetensors, as `save_pretrained` writes it.
 
+    `has_posterior` says whether it encodes to the moments of a distribution, `config` has its settings by name.
+
     Raises:
         UserError: diffusers is not installed, or the folder does not contain such a model with all its weights.
     """
@@ -38,6 +41,7 @@ class Vae:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.kind = _kind(self.folder)
+        self.has_posterior = _HAS_POSTERIOR[self.kind]
         diffusers = import_library("diffusers", "vae", self.folder)
         weights = self.folder / VAE_FILES[1]
         if not weights.is_file() or (self.folder / _INDEX).exists():
@@ -47,22 +51,14 @@ class Vae:
             )
         options = {"low_cpu_mem_usage": False, "torch_dtype": torch.float32}
         self.network = load_pretrained(diffusers, self.kind, self.folder, _WRONG, **options)
-        self.sha256 = files_sha256(decoder_files(str(folder)))
+        self.config = dict(self.network.config)
+        contents = " ".join(map(content_sha256, decoder_files(str(folder))))
+        self.sha256 = hashlib.sha256(contents.encode()).hexdigest()
 
     def to(self, device: torch.device | str) -> Self:
         """Return the same autoencoder, on that device."""
         self.network.to(device)
         return self
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Its settings, by name."""
-        return dict(self.network.config)
-
-    @property
-    def has_posterior(self) -> bool:
-        """Whether it encodes to the moments of a distribution, not to a latent."""
-        return _HAS_POSTERIOR[self.kind]
 
     @property
     def scale(self) -> Factor:

@@ -11,7 +11,7 @@ from tread_bench.core.config.base import Whole, is_unused
 from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import CaptionsChoice, caption_files
-from tread_bench.data.glyphs.fonts import FACES, Font, faces_of, font_folder
+from tread_bench.data.glyphs.fonts import FACES, Font, font_folder
 from tread_bench.data.glyphs.words import SCRIPTS
 
 
@@ -47,11 +47,10 @@ def _counts(options: GlyphsData) -> tuple[int, int] | None:
     from tread_bench.data.glyphs.render import draw_glyphs
 
     try:
-        glyphs = draw_glyphs(options.image_size)
+        train, held_out = draw_glyphs(options.image_size).splits(options.fonts)
     except UserError:
         return None
-    of_fonts = glyphs.of_faces(faces_of(options.fonts))
-    return int((of_fonts & ~glyphs.is_held_out).sum()), int((of_fonts & glyphs.is_held_out).sum())
+    return int(train.sum()), int(held_out.sum())
 
 
 def _files(options: GlyphsData, generates: bool) -> Iterator[tuple[Place, str]]:

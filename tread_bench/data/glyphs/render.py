@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tread_bench.core.numbers import draws
 from tread_bench.core.processes import import_matplotlib
-from tread_bench.data.glyphs.fonts import font_files
+from tread_bench.data.glyphs.fonts import faces_of, font_files
 from tread_bench.data.glyphs.words import SCRIPTS, script_of
 
 MOST_IMAGES = 1000  # of a script, training and held out together
@@ -51,9 +51,10 @@ class Glyphs:
         count = int(self.code_points.max()) + 1
         return draws.integers(0, "glyphs/held out", 0, count, _HELD_OUT)[self.code_points] == 0
 
-    def of_faces(self, faces: list[int]) -> NDArray[np.bool_]:
-        """(N,): an image is drawn in one of these faces."""
-        return np.isin(self.faces, faces)
+    def splits(self, fonts: Collection[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """(N,) each: whether an image is a training image of these fonts, and whether it is a held-out one."""
+        of_fonts = np.isin(self.faces, faces_of(fonts))
+        return of_fonts & ~self.is_held_out, of_fonts & self.is_held_out
 
 
 @lru_cache(maxsize=1)

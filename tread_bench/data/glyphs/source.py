@@ -10,7 +10,7 @@ from tread_bench.data.captions.features import with_captions
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import message_of
 from tread_bench.data.glyphs.family import GlyphsData
-from tread_bench.data.glyphs.fonts import FACES, faces_of, font_files
+from tread_bench.data.glyphs.fonts import FACES, font_files
 from tread_bench.data.glyphs.render import draw_glyphs
 from tread_bench.data.glyphs.words import caption_of
 from tread_bench.data.source import DataSource, ImageSet
@@ -19,8 +19,7 @@ from tread_bench.data.source import DataSource, ImageSet
 def read_glyphs(choice: GlyphsData) -> DataSource:
     """At most 10,000 images, about a tenth of them held out: all faces of a character. Raises UserError."""
     glyphs = draw_glyphs(choice.image_size)
-    of_fonts = glyphs.of_faces(faces_of(choice.fonts))
-    parts = (of_fonts & ~glyphs.is_held_out, of_fonts & glyphs.is_held_out)
+    parts = glyphs.splits(choice.fonts)
     train, held_out = (GlyphSet(glyphs.pixels[part], glyphs.scripts[part], glyphs.fonts_sha256) for part in parts)
     source = DataSource(train, held_out, choice.num_classes)
 

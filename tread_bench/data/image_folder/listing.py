@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from pydantic_core import from_json
 
@@ -44,7 +43,7 @@ class Listing:
 
     @property
     def classes(self) -> dict[str, int]:
-        """Label of each class, by its name. Raises UserError; see `class_labels`."""
+        """Label of each class, by its name; see `class_labels`."""
         return class_labels(filter(None, self.class_of))
 
 
@@ -116,18 +115,11 @@ def class_labels(names: Iterable[str]) -> dict[str, int]:
     """Return the label of each class by its name, in the order of labels.
 
     Where all names are whole numbers, the label is the number; else the place of the name among the sorted names.
-
-    Raises:
-        UserError: two names are the same number.
     """
     found = sorted(set(names))
     if not are_numbers(found):
         return {name: place for place, name in enumerate(found)}
-    numbers = sorted((int(name), name) for name in found)
-    for (label, name), (other, twin) in pairwise(numbers):
-        if label == other:
-            raise UserError(f"class folders {name} and {twin} are the same number; name every class one way")
-    return {name: label for label, name in numbers}
+    return {name: int(name) for name in sorted(found, key=int)}
 
 
 def are_numbers(names: Collection[str]) -> bool:

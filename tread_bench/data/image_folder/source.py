@@ -51,7 +51,7 @@ def folder_splits(choice: ImageFolderData) -> tuple[FolderImages, FolderImages |
     classes = _checked_classes(choice, train, held_out) if choice.num_classes else {}
 
     # Captions.
-    texts = [None for _ in splits] if choice.captions is None else folder_texts(choice.captions, *splits)
+    texts = [None] * len(splits) if choice.captions is None else folder_texts(choice.captions, *splits)
     images = [FolderImages(split, classes, captions) for split, captions in zip(splits, texts, strict=True)]
     return images[0], images[1] if held_out is not None else None
 
@@ -91,7 +91,7 @@ class FolderImages:
         texts: the captions; None: there are none.
     """
 
-    is_in_order = False
+    is_in_order = False  # none is cheaper to read behind another
 
     def __init__(self, listing: Listing, classes: Mapping[str, int], texts: Texts | None = None) -> None:
         self._listing = listing

@@ -108,8 +108,7 @@ def turned(where: str, count: int, of: int) -> str:
 
 def is_grey(image: Image.Image) -> bool:
     """Return whether an image has one channel."""
-    _, accepted = _MODES[1]
-    return image.mode in accepted
+    return image.mode in _MODES[1][1]
 
 
 def check_mode(image: Image.Image, channels: int, key: str = "channels ") -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
-from itertools import chain
-from typing import Any, BinaryIO, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -31,6 +30,12 @@ from tread_bench.data.images.decode import Wanted, decode, is_turned, opened, tu
 from tread_bench.data.images.family import HELD_OUT_EVERY
 from tread_bench.data.source import DataSource, ImageSet, Pixels
 
+if TYPE_CHECKING:
+    from tread_bench.data.image_folder.source import FolderImages
+    from tread_bench.data.images.table import TableImages
+
+    Encoded = FolderImages | TableImages  # images of one split as their files hold them
+
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 2 * 2**30  # of images that are decoded into memory
@@ -38,36 +43,6 @@ _LABEL_BYTES = 8
 _THREADS = 16  # that read headers, and wait for files most of the time
 _AT_A_TIME = 256  # images for a thread
 _SHOWN = 3  # images or folders in a message
-
-
-class Encoded(Protocol):
-    """Images of one split as their files hold them."""
-
-    @property
-    def classes(self) -> NDArray[np.int64]:
-        """(N,) labels."""
-
-    @property
-    def texts(self) -> Texts | None:
-        """The captions; None: there are none."""
-
-    @property
-    def sha256(self) -> str:
-        """Hash of content and labels in their order."""
-
-    @property
-    def ends(self) -> Sequence[int]:
-        """The images that are looked at before a run."""
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether images are far cheaper to read in their order: by one thread, and all of them into memory."""
-
-    def open(self, item: int) -> BinaryIO:
-        """Read an image file. Raises ValueError with the rule."""
-
-    def name(self, item: int) -> str:
-        """Return where an image is, for messages."""
 
 
 class OnDemand(Pixels):
@@ -186,8 +161,9 @@ def file_problems(choice: Any, generates: bool) -> Iterator[str]:
         return
     if generates:
         yield from absent_classes(train.classes, choice.num_classes)
-    for split in filter(None, (train, held_out)):
-        yield from OnDemand(split, Wanted.of(choice)).problems()
+    for split in (train, held_out):
+        if split is not None:
+            yield from OnDemand(split, Wanted.of(choice)).problems()
 
 
 def image_problems(choice: Any, generates: bool) -> Iterator[str]:
@@ -199,37 +175,39 @@ def image_problems(choice: Any, generates: bool) -> Iterator[str]:
         splits = _splits(choice)
     except UserError:
         return  # which `file_problems` reports
+    wanted = Wanted.of(choice)
     for encoded, entries in zip(splits, (choice.train, choice.held_out), strict=True):
-        if encoded is not None:
-            yield from _header_problems(encoded, few(all_matches(entries), _SHOWN), Wanted.of(choice))
+        if encoded is None:
+            continue
+
+        # The headers of all images, many at a time.
+        count = len(encoded.classes)
+        parts = [range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME)]
+        with ThreadPoolExecutor(1 if encoded.is_in_order else _THREADS) as pool:
+            looks = pool.map(partial(_look, encoded, wanted), parts)
+        wrong, by_exif = [], 0
+        for problems, turns in looks:
+            wrong += problems
+            by_exif += turns
+
+        # The first of what was found.
+        where = few(all_matches(entries), _SHOWN)
+        yield from wrong[:_SHOWN]
+        if len(wrong) > _SHOWN:
+            yield f"{where}: {len(wrong):,} of {count:,} images cannot be used; the first {_SHOWN} are named"
+        if by_exif:
+            log.warning(turned(where, by_exif, count))
 
 
-def _header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
-    """As `image_problems`; `where` are the files or folders that they are in."""
-    by_exif = []
-
-    def problems(items: range) -> list[str]:
-        found = []
-        for item in items:
-            try:
-                with encoded.open(item) as file:
-                    if is_turned(opened(file, wanted)):
-                        by_exif.append(item)
-            except UserError:
-                raise
-            except ValueError as error:
-                found.append(f"{encoded.name(item)}: {error}")
-        return found
-
-    # The headers of all images, many at a time.
-    count = len(encoded.classes)
-    parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
-    with ThreadPoolExecutor(1 if encoded.is_in_order else _THREADS) as pool:
-        wrong = list(chain.from_iterable(pool.map(problems, parts)))
-
-    # The first of what was found.
-    yield from wrong[:_SHOWN]
-    if len(wrong) > _SHOWN:
-        yield f"{where}: {len(wrong):,} of {count:,} images cannot be used; the first {_SHOWN} are named"
-    if by_exif:
-        log.warning(turned(where, len(by_exif), count))
+def _look(encoded: Encoded, wanted: Wanted, items: range) -> tuple[list[str], int]:
+    """A message for each of these images that cannot be used by its header; how many of them EXIF alone turns."""
+    wrong, by_exif = [], 0
+    for item in items:
+        try:
+            with encoded.open(item) as file:
+                by_exif += is_turned(opened(file, wanted))
+        except UserError:
+            raise
+        except ValueError as error:
+            wrong.append(f"{encoded.name(item)}: {error}")
+    return wrong, by_exif

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,10 +46,8 @@ class Layout:
     has_captions: bool = False
     empty_text_beside: str = ""
 
-    def usual_in(self, entries: Any) -> dict[str, Any]:
+    def usual_in(self, entries: Sequence[str]) -> dict[str, Any]:
         """Return the usual facts where the training files are; files among them are beside the first."""
-        if not isinstance(entries, list | tuple) or not entries or not isinstance(entries[0], str):
-            return dict(self.usual)
         found = dict(self.usual)
         for key in ("scale", "shift"):
             if isinstance(found.get(key), str):  # the path of an array

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -96,12 +97,13 @@ class LatentsData(DataOptions):
         """Fill in what the suite leaves out: as the manifest says, else as the layout usually has it."""
         if not isinstance(value, dict):
             return value
-        name = value.get("layout", _OWN)
+        name, train = value.get("layout", _OWN), value.get("train")
         layout = LAYOUTS.get(name) if isinstance(name, str) else None
-        if layout is None:
+        if layout is None or not isinstance(train, list | tuple) or not train:
             return value  # an error of its field
-        known = {**layout.usual_in(value.get("train")), **layout.fixed, **_in_manifest(value.get("train"))}
-        return {**known, **value}
+        if not all(isinstance(entry, str) for entry in train):
+            return value
+        return {**layout.usual_in(train), **layout.fixed, **_in_manifest(train), **value}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -147,16 +149,11 @@ class LatentsData(DataOptions):
         return self.channels * (2 if self.has_moments else 1), self.image_size, self.image_size
 
 
-def _in_manifest(entries: object) -> dict[str, Any]:
+def _in_manifest(entries: Sequence[str]) -> dict[str, Any]:
     """The facts and sizes in the first manifest beside training files; none where it cannot be used, said later."""
-    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) for entry in entries):
-        return {}
-    for path in manifests_of(entries):
-        try:
-            manifest = read_manifest(path)
-        except UserError:
-            return {}
-        return facts_of(manifest)
+    for path in manifests_of(entries)[:1]:
+        with suppress(UserError):
+            return facts_of(read_manifest(path))
     return {}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -123,13 +123,16 @@ class LatentSet:
     def stored(self, index: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> Tensor:
         """(B, C', H, W) float32 as stored, C' = 2C for moments; of the mirrored images where chosen."""
         stored = torch.from_numpy(self.store.read(index, is_mirrored))
-        if torch.isfinite(stored.sum()):  # far cheaper than a look at every value
-            return stored
-        is_finite = torch.isfinite(stored).flatten(1).all(1).numpy()
-        if not is_finite.all():
-            where = self.store.where(int(index[is_finite.argmin()]))
-            raise UserError(f"{where}: contains NaN or infinite values; encode it again")
+        self._check_finite(stored, index, "contains NaN or infinite values; encode it again")
         return stored
+
+    def _check_finite(self, values: Tensor, index: NDArray[np.int64], rule: str) -> None:
+        """Raise UserError, naming the sample, where its values (B, ...) are not finite."""
+        if torch.isfinite(values.sum()):  # far cheaper than a look at every value
+            return
+        is_finite = torch.isfinite(values).flatten(1).all(1).numpy()
+        if not is_finite.all():
+            raise UserError(f"{self.store.where(int(index[is_finite.argmin()]))}: {rule}")
 
     def _scaled(self, stored: Tensor, noise: Callable[[], NDArray[np.float32]]) -> Tensor:
         """Samples as the network learns them, of stored samples or moments."""
@@ -150,25 +153,25 @@ class LatentSet:
         return self.store.sha256()
 
 
-class ImagesBeside:
-    """The images that latents were encoded from, in a folder beside theirs, in the order of the latents, for REPA.
+class PicturedLatents(LatentSet):
+    """Training latents with the images that they were encoded from, in a folder beside theirs, for REPA.
 
     A latent and its image have the same folder and name, apart from suffixes; in REPA's layout
     `00000/img-mean-std-00000000.npy` and `00000/img00000000.png`.
 
-    Args:
-        names: of the latents' files.
-
     Raises:
-        UserError: a latent has no image, or several.
+        UserError: also where a latent has no image, or several.
     """
 
-    def __init__(self, choice: LatentsData, names: Sequence[str]) -> None:
+    def __init__(self, choice: LatentsData, entries: tuple[str, ...]) -> None:
+        super().__init__(choice, entries)
         assert choice.train_images is not None
         self._tree = open_tree(choice.train_images)
         self._wanted = Wanted(
             choice.decoded_size, 3, enlarge=False, key="data.decoded_size", way_out="give the images that were encoded"
         )
+
+        # The name of each latent's image.
         by_key: dict[str, str] = {}
         for name in self._tree.names(""):
             if not name.lower().endswith(_SUFFIXES):
@@ -176,17 +179,22 @@ class ImagesBeside:
             other = by_key.setdefault(_key(name), name)
             if other != name:
                 raise UserError(f"{self._tree.path}: {other} and {name} are images of one latent; keep one")
-        try:
-            self._names = [by_key[_key(name)] for name in names]
-        except KeyError as error:
-            name = next(name for name in names if _key(name) == error.args[0])
-            raise UserError(
-                f"{self._tree.path}: no image of latent {name}; data.train_images needs one of each"
-            ) from None
+        self._pictures = []
+        for name in self.store.names:
+            if _key(name) not in by_key:
+                rule = "data.train_images needs one of each"
+                raise UserError(f"{self._tree.path}: no image of latent {name}; {rule}")
+            self._pictures.append(by_key[_key(name)])
 
-    def read(self, index: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """(B, 3, S, S) uint8, the centre of each image. Raises UserError naming the image."""
-        return np.stack([self._decoded(self._names[item]) for item in index.tolist()])
+    def pictures(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, 3, S, S) float32 in [-1, 1], S = decoded_size, their centres; mirrored where the latents drawn are.
+
+        Raises:
+            UserError: naming an image that cannot be used.
+        """
+        pixels = np.stack([self._decoded(self._pictures[item]) for item in index.tolist()])
+        is_mirrored = torch.from_numpy(self.is_mirrored(seed, first, len(index)))
+        return flip(from_uint8(torch.from_numpy(pixels)), is_mirrored)
 
     def _decoded(self, name: str) -> NDArray[np.uint8]:
         try:
@@ -205,19 +213,6 @@ def _key(name: str) -> str:
     return f"{folder}/{numbered[1] if numbered else stem}"
 
 
-class PicturedLatents(LatentSet):
-    """Latents of the training split with their images beside them."""
-
-    def __init__(self, choice: LatentsData, entries: tuple[str, ...]) -> None:
-        super().__init__(choice, entries)
-        self._beside = ImagesBeside(choice, self.store.names)
-
-    def pictures(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
-        """(B, 3, S, S) float32 in [-1, 1], S = decoded_size; mirrored where the latents drawn are."""
-        images = from_uint8(torch.from_numpy(self._beside.read(index)))
-        return flip(images, torch.from_numpy(self.is_mirrored(seed, first, len(index))))
-
-
 class CaptionedLatents(LatentSet):
     """Latents of one split with captions, whose features are stored."""
 
@@ -234,10 +229,7 @@ class CaptionedLatents(LatentSet):
         """
         chosen = self._chosen(index, seed, first)
         text = torch.from_numpy(self.store.text(index, chosen))
-        is_finite = torch.isfinite(text).flatten(1).all(1).numpy()
-        if not is_finite.all():
-            where = self.store.where(int(index[is_finite.argmin()]))
-            raise UserError(f"{where}: features of its captions contain NaN or infinite values; encode them again")
+        self._check_finite(text, index, "features of its captions contain NaN or infinite values; encode them again")
         return text
 
     def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
@@ -253,12 +245,17 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
 
     Real images are read only where samples are generated.
     """
-    # Both splits, and images beside the training latents.
+    # Manifests, both splits, and images beside the training latents.
     try:
-        train = _checked(choice, choice.train)
-        _checked(choice, choice.held_out)
-        if choice.train_images is not None:
-            ImagesBeside(choice, train.store.names).read(np.unique([0, len(train) - 1]))
+        paths = manifests_of([*choice.train, *choice.held_out])
+        manifests = {path: _checked_manifest(choice, path) for path in paths}
+        source = open_latents(choice)
+        train, held_out = source.train, source.held_out
+        assert isinstance(train, LatentSet) and isinstance(held_out, LatentSet)
+        _check_split(train, choice.train, manifests)
+        _check_split(held_out, choice.held_out, manifests)
+        if isinstance(train, PicturedLatents):
+            train.pictures(np.unique([0, len(train) - 1]), 0, 0)
         real_images = _real_images(choice) if generates and choice.images else None
     except UserError as error:
         yield str(error)
@@ -271,10 +268,9 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
         yield from real_images.problems()
 
 
-def _checked(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet:
-    """A split, some samples of which were looked at. Raises UserError naming file and rule."""
-    manifests = {path: _checked_manifest(choice, path) for path in manifests_of(entries)}
-    found = LatentSet(choice, entries)
+def _check_split(found: LatentSet, entries: tuple[str, ...], manifests: Mapping[Path, LatentManifest]) -> None:
+    """Look at some samples of a split. Raises UserError naming file and rule."""
+    choice = found.choice
     for path, manifest in manifests.items():
         if len(found) != manifest.count and [Path(entry) for entry in entries] == [path.parent]:
             rule = f"has count {manifest.count}, and there are {len(found)}; complete the files, or correct it"
@@ -288,7 +284,6 @@ def _checked(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet:
         if choice.captions is not None:
             _check_captions(found, rows)
     _check_spread(found, ", ".join(entries))
-    return found
 
 
 def _checked_manifest(choice: LatentsData, path: Path) -> LatentManifest:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -32,8 +32,24 @@ class Clip:
     """
 
     def __init__(self, options: ClipOptions) -> None:
+        # The model and its tokenizer.
         self.options = options
-        self.tokenizer, self.network = _load(Path(options.weights))
+        folder = Path(options.weights)
+        transformers = import_library("transformers", "text", folder)
+        for name in (CONFIG, WEIGHTS):
+            if not (folder / name).is_file():
+                raise UserError(f"{folder / name}: no such file; {_WAY_OUT}")
+        with _quiet():
+            self.network = load_pretrained(transformers, "CLIPTextModel", folder, _WRONG, dtype=torch.float32)
+            try:
+                self.tokenizer = transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True)
+            except MemoryError:
+                raise
+            except Exception as error:  # of any kind, where a file is damaged
+                reason = f"no CLIPTokenizer that can be loaded ({one_line(error)}); {_WAY_OUT}"
+                raise UserError(f"{folder}: {reason}") from None
+
+        # Its sizes.
         config = self.network.config
         if config.hidden_size != options.width:
             raise UserError(
@@ -76,22 +92,6 @@ class Clip:
 def _readable(captions: Sequence[str]) -> list[str]:
     """Halves of surrogate pairs, which JSON can hold and a tokenizer cannot, as question marks."""
     return [caption.encode("utf-8", "replace").decode() for caption in captions]
-
-
-def _load(folder: Path) -> tuple[Any, Any]:
-    """The tokenizer and the model. Raises UserError."""
-    transformers = import_library("transformers", "text", folder)
-    for name in (CONFIG, WEIGHTS):
-        if not (folder / name).is_file():
-            raise UserError(f"{folder / name}: no such file; {_WAY_OUT}")
-    with _quiet():
-        network = load_pretrained(transformers, "CLIPTextModel", folder, _WRONG, dtype=torch.float32)
-        try:
-            return transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True), network
-        except MemoryError:
-            raise
-        except Exception as error:  # of any kind, where a file is damaged
-            raise UserError(f"{folder}: no CLIPTokenizer that can be loaded ({one_line(error)}); {_WAY_OUT}") from None
 
 
 @contextmanager
