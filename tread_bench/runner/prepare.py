@@ -181,7 +181,7 @@ def write_plan(
     A run that goes on keeps of its plan `before` when it was started first, and where its cells are evaluated at equal
     time, but for those that are `forgotten`.
     """
-    started = datetime.fromisoformat(before.started).astimezone(UTC) if before else datetime.now(UTC)
+    started = before.started if before else datetime.now(UTC).isoformat(timespec="seconds")
     equal_time = before.equal_time if before else {}
 
     # The run, by which the folder is known from then on, the suite as it was read, and each missing cell.
@@ -194,7 +194,7 @@ def write_plan(
         cells=[*references(plan)],
         references=references(plan),
         rows={cell.id: (cell.row, cell.seed) for cell in plan.all_cells},
-        started=started.isoformat(timespec="seconds"),
+        started=started,
         git=git_state(),
         hardware={"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
         files=dict(files or {}),

@@ -77,7 +77,8 @@ def fitted(cell: Cell, name: str, written: Cell, other: Cell) -> tuple[Cell, flo
         last, macs = iterations_within(training_macs(other), cell)
         ratio = macs / training_macs(other)
         as_written = written.metrics if written.metrics.at else other.metrics
-        at = (*sorted({iteration for iteration in as_written.iterations(last) if iteration < last}), last)
+        reached = {iteration for iteration in as_written.iterations(last) if iteration < last}
+        at = tuple(sorted({*reached, last}))
     training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
     metrics = cell.metrics.model_copy(update={"at": at})
     return cell.model_copy(update={"training": training, "metrics": metrics}), ratio
