@@ -183,7 +183,9 @@ class Candidate(Part):
         """Dense validation loss, averaged over the tuning seeds; infinite if one diverged, None if one has none."""
         if self.diverged:
             return math.inf
-        return fmean(self.validation_losses) if len(self.validation_losses) == len(self.cells) else None
+        if len(self.validation_losses) < len(self.cells):
+            return None
+        return fmean(self.validation_losses)
 
 
 class Tuning(Part):
