@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,20 +21,20 @@ def clean(run_dir: RunArgument, yes: Annotated[bool, forgets("--yes", "remove wi
         if not files:
             typer.echo(f"{run_dir}: nothing to remove")
             return
-        typer.echo("\n".join([*map(str, files), _summary(run_dir, files)]))
+
+        # What they are.
+        of_cells = [path.parent for path in files if path.name.startswith("step-")]
+        size = sum(path.lstat().st_size for path in files) / 2**20
+        typer.echo("\n".join(map(str, files)))
+        typer.echo(
+            f"{run_dir}: {len(files)} files, {size:,.1f} MiB: {len(of_cells)} checkpoint files of {len(set(of_cells))} "
+            f"finished cells (and the weights in them); {len(files) - len(of_cells)} files left by interrupted writers"
+        )
+
+        # The user agrees.
         if yes or (sys.stdin.isatty() and typer.confirm("Remove them?")):
             for path in files:
                 path.unlink(missing_ok=True)
             typer.echo("removed")
         elif not sys.stdin.isatty():
             typer.echo("nothing was removed: without a terminal to ask at, give --yes")
-
-
-def _summary(root: Path, files: list[Path]) -> str:
-    """What the files are."""
-    of_cells = [path.parent for path in files if path.name.startswith("step-")]
-    size = sum(path.lstat().st_size for path in files) / 2**20
-    return (
-        f"{root}: {len(files)} files, {size:,.1f} MiB: {len(of_cells)} checkpoint files of {len(set(of_cells))} "
-        f"finished cells (and the weights in them); {len(files) - len(of_cells)} files left by interrupted writers"
-    )
