@@ -43,7 +43,7 @@ class Listing:
 
     @property
     def classes(self) -> dict[str, int]:
-        """Label of each class, by its name; see `class_labels`."""
+        """Label of each class, by its name. Raises UserError; see `class_labels`."""
         return class_labels(filter(None, self.class_of))
 
 
@@ -115,11 +115,17 @@ def class_labels(names: Iterable[str]) -> dict[str, int]:
     """Return the label of each class by its name, in the order of labels.
 
     Where all names are whole numbers, the label is the number; else the place of the name among the sorted names.
+
+    Raises:
+        UserError: two names are the same number.
     """
     found = sorted(set(names))
     if not are_numbers(found):
         return {name: place for place, name in enumerate(found)}
-    return {name: int(name) for name in sorted(found, key=int)}
+    by_number = {int(name): name for name in found}
+    if twins := sorted(set(found) - set(by_number.values())):
+        raise UserError(f"class folder {twins[0]} has the same number as another; name every class one way")
+    return {by_number[label]: label for label in sorted(by_number)}
 
 
 def are_numbers(names: Collection[str]) -> bool:
