@@ -95,6 +95,11 @@ class Display(Protocol):
     def end(self) -> None: ...
 
 
+def refuse(message: str) -> None:
+    """Raise UserError: nobody was asked about what would be removed."""
+    raise UserError(f"{message}\nnothing was changed: nobody was asked")
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of `run`: the suite as it was read, where and how it is run, and who is told.
@@ -106,4 +111,4 @@ class Call:
     folder: RunFolder
     options: Options
     display: Display
-    agree: Callable[[str], None] = lambda message: None
+    agree: Callable[[str], None] = refuse

@@ -15,7 +15,7 @@ from rich.console import Console
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record, of_study
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
-from tread_bench.runner.options import Call, Options
+from tread_bench.runner.options import Call, Options, refuse
 from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import smoke_with_stand_ins
 from tread_bench.services.display import make_display, note
@@ -68,13 +68,13 @@ def bring_up_to_date(
     smoke: bool,
     options: Options,
     data_root: Path | None = None,
-    agree: Callable[[str], None] = lambda message: None,
+    agree: Callable[[str], None] = refuse,
 ) -> Done:
     """Run what is missing and, unless it is a part of the run, draw the page if it is not of these records.
 
     Args:
         suite: a file, a shipped suite's name, or what a file would hold, of plain data.
-        agree: called with what `options.fresh` will remove; raises where it must stay.
+        agree: called with what `options.fresh` will remove; raises where it must stay, as by default.
 
     Raises:
         UserError: the suite, the folder or the machine cannot be used.

@@ -192,9 +192,10 @@ class Plan:
 
         # With the rows whose weights they read, and those that these read.
         reads = {row.name: row.read_rows for row in self.expanded}
-        chosen = [row for rows in found.values() for row in rows] or [*self.rows]
-        for row in chosen:  # which grows
-            chosen += reads[row].difference(chosen)
+        wave = {row for rows in found.values() for row in rows} or {*self.rows}
+        chosen = set(wave)
+        while wave := {read for row in wave for read in reads[row]} - chosen:
+            chosen |= wave
         return [cell for cell in self.cells if cell.row in chosen]
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar, get_args
 
 from tread_bench.core.errors import error_text, printable
@@ -105,7 +105,8 @@ def named(target: str) -> Any:
     Raises:
         ImportError: the module does not exist; AttributeError: it has no such attribute.
     """
-    return resolve_name(target)
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def announced(kind: Kind[D]) -> dict[str, D]:

@@ -77,7 +77,7 @@ def contents_of(paths: Iterable[str]) -> dict[str, DataFile]:
 def unread_bytes(paths: Iterable[str]) -> int:
     """Return how many bytes must be read to identify the files. Raises UserError: one cannot be read."""
     unread = 0
-    for path in set(paths):
+    for path in dict.fromkeys(paths):
         with named_where_unreadable(path):
             state = state_of(path)
         if not _entry(state).exists():

@@ -184,7 +184,7 @@ def image_problems(choice: Any, generates: bool) -> Iterator[str]:
         count = len(encoded.classes)
         parts = [range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME)]
         with ThreadPoolExecutor(1 if encoded.is_in_order else _THREADS) as pool:
-            looks = pool.map(partial(_look, encoded, wanted), parts)
+            looks = [*pool.map(partial(_look, encoded, wanted), parts)]  # read here, so that Ctrl-C ends it
         wrong, by_exif = [], 0
         for problems, turns in looks:
             wrong += problems
