@@ -105,7 +105,7 @@ def test_conditioning_goes_with_its_samples_and_into_float32_where_a_block_does(
     # Some samples of the batch alone, as skipped layers walk them.
     chosen = torch.tensor([2, 0])
     alone = run_blocks(routed, routed.start(*(one[chosen] for one in inputs)))
-    torch.testing.assert_close(run_blocks(routed, state.only(chosen)).stream(), alone.stream())
+    torch.testing.assert_close(run_blocks(routed, state.only(chosen)).stream(), alone.stream(), rtol=1e-4, atol=1e-4)
 
     # The block after a route outside autocast.
     routes = resolve_routes("1:3@0.5", BLOCKS)
