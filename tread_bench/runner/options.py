@@ -111,4 +111,4 @@ class Call:
     folder: RunFolder
     options: Options
     display: Display
-    agree: Callable[[str], None] = refuse
+    agree: Callable[[str], None] = lambda message: None
