@@ -121,8 +121,8 @@ def test_it_is_profiled_as_a_user_types_it(config):
     assert found["backbone"] == "DiTTransformer2DModel" and found["routes"] == "1:2@0.5"
     assert found["tokens_per_block"] == [16, 8, 8, 16]
     assert found["forward_macs"] / found["dense_forward_macs"] == pytest.approx(found["macs_ratio"])
-    shown = tread_bench("profile", "--config", config).stdout
-    assert "latents 4 x 8 x 8" in shown and "GMACs per image; dense " in shown
+    shown = tread_bench("profile", "--config", config, "--set", "image_size=16").stdout
+    assert "latents 4 x 16 x 16" in shown and "GMACs per image; dense " in shown
 
 
 def test_a_route_is_written_for_it_and_for_a_depth_alone(config):
@@ -141,7 +141,7 @@ def test_a_route_is_written_for_it_and_for_a_depth_alone(config):
     [
         (["DiT-S/2", "--config", "CONFIG"], "give one of them"),
         (["--as", "prx", "--route", "1:2@0.5"], "give one of them, or --as TRAINER and --depth"),
-        (["--as", "prx", "--depth", "9", "--route", "1:2@0.5", "--text-tokens", "4"], "leave --text-tokens out"),
+        (["--as", "prx", "--depth", "9", "--set", "a=1", "--text-tokens", "4"], "leave --set, --text-tokens out"),
         (["--config", "CONFIG", "--selector", "rows"], "leave --selector out"),
         (["--config", "TEXT"], "is not JSON"),
         (["--config", "LIST"], "has no _class_name"),
