@@ -97,6 +97,7 @@ def test_a_message_cannot_steer_a_terminal(write, character):
         ("name: study\n", "", "1:1: name is missing: add it"),
         ("dense: {", "a b: {", "9:3: rows.a b 'a b': must match"),
         ("dense: {method: dense}", "dense: 3", "9:10: rows.dense 3: must be a valid dictionary"),
+        ("method: dense}", "training: {batch: 1}, training.batch: 2}", "9:33: training.batch is set twice here"),
         ("iterations: 100", "batch: 2", "5:3: training.iterations is missing: add it (optimiser steps; 0: only costs"),
         ("rows:\n", "matrix: {backbone: [{name: [DiT]}]}\nrows:\n", "8:28: backbone.name ['DiT']: must be"),
         (GOOD, "", "1:1: empty: write at least name and base"),
