@@ -23,7 +23,7 @@ from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Call, Options
-from tread_bench.services.display import CountedLines, Lines
+from tread_bench.services.display import Bars, CountedLines, Lines
 from tread_bench.suite.load import find_suite, load_plan
 
 
@@ -221,5 +221,32 @@ def test_lines_of_a_run_are_neither_wrapped_nor_markup_and_say_how_long_it_may_t
     lines.begin("training", {"a": "dense", "b": "routed"}, 1)
     now[0] += 10
     lines.ended("a", "no [red] luck")
-    ended = "[1/2] dense: FAILED: no [red] luck, 0:10 elapsed, about 0:10 left"
-    assert out.getvalue().splitlines() == ["training: 2 to do, 1 at a time", ended]
+    lines.started("b")
+    lines.progressed("b", "training", 1, 4, 0.7)  # too soon after the last line
+    now[0] += 20
+    lines.progressed("b", "training", 2, 4, 0.25)
+    lines.progressed("b", "training", 3, 4, 0.2)
+    now[0] += 30
+    lines.progressed("b", "evaluation", 1, 2, None)
+    assert out.getvalue().splitlines() == [
+        "training: 2 to do, 1 at a time",
+        "[1/2] dense: FAILED: no [red] luck, 0:10 elapsed, about 0:10 left",
+        "routed: training 2/4, loss 0.2500, 0:30 elapsed, about 0:10 left",
+        "routed: evaluation 1/2, 1:00 elapsed, about 0:20 left",
+    ]
+
+
+def test_bars_show_each_running_cell_and_the_loss_while_it_is_trained() -> None:
+    bars = Bars(Console(file=StringIO(), width=120, force_terminal=True, record=True))
+    bars.begin("training", {"a": "dense", "b": "routed"}, 2)
+    bars.progressed("a", "training", 1, 4, 0.25)
+    bars.started("b")
+    bars.progressed("b", "evaluation", 1, 2, None)
+    overall, dense, routed = bars.progress.tasks
+    assert (overall.completed, overall.total, overall.fields["news"]) == (0.75, 2.0, "2 at a time")
+    assert (dense.completed, dense.total, dense.fields["news"]) == (1, 4, "training, loss 0.2500")
+    assert (routed.description.strip(), routed.fields["news"]) == ("routed", "evaluation")
+    bars.ended("a", "no [red] luck")
+    assert len(bars.progress.tasks) == 2 and overall.completed == 1.5
+    bars.end()
+    assert "dense: FAILED: no [red] luck" in bars.console.export_text()
