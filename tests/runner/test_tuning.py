@@ -38,6 +38,11 @@ def of_role(found, is_tuning):
     return {cell: record for cell, record in found.items() if (record.get("role") == "tuning") is is_tuning}
 
 
+def test_the_plan_says_what_share_of_the_training_the_candidates_are(suite):
+    said = tread_bench("plan", suite).stdout
+    assert "6 cells choose learning rates: 43% of all training MACs" in said  # half a training each, beside four whole
+
+
 def test_each_row_is_studied_at_the_rate_of_its_lowest_loss(whole):
     tuning, study = (of_role(records(whole), is_tuning) for is_tuning in (True, False))
     assert (len(tuning), len(study)) == (NUM_TUNING, NUM_STUDY)
