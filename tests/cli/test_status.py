@@ -13,7 +13,7 @@ from tests.command_line import tread_bench
 from tests.run_folders import end, figures_of_speed, planned, ready
 from tests.toy_suite import toy_suite
 from tread_bench.cli.commands.status import LOST, headline, status_of
-from tread_bench.core.stored.cache import is_locked
+from tread_bench.core.stored.cache import cache_folder, is_locked, one_at_a_time
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.suite.plan import Plan
@@ -94,6 +94,13 @@ def test_a_lock_is_seen_in_a_file_that_may_only_be_read(tmp_path, monkeypatch):
     with RunFolder(tmp_path).lock():
         assert is_locked(path) is True
     assert is_locked(tmp_path / "none") is False
+
+
+def test_the_lock_of_a_name_is_held_where_no_cache_was_before(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new" / "cache"))
+    with one_at_a_time("kernels"):
+        assert is_locked(cache_folder("locks") / "kernels") is True
+    assert is_locked(cache_folder("locks") / "kernels") is False
 
 
 def test_a_folder_without_a_plan_is_no_run_or_one_that_has_just_begun_or_was_lost(tmp_path):

@@ -432,6 +432,8 @@ def test_the_strip_has_one_scale_around_zero():
     assert [mark.sign for mark in found] == ["✓", "?", "✗"] and len({mark.zero for mark in found}) == 1
     first = found[0]
     assert first.low < first.mean < first.high < first.zero
+    places = [place for mark in found for place in (mark.zero, mark.mean, mark.low, mark.high) if place is not None]
+    assert (min(places), max(places)) == (4, 96)  # of a width of 100
     assert (first.zero - first.high) / (first.zero - first.low) == pytest.approx(2 / 4, abs=1e-3)
     assert first.evidence == "−3.00 FID (−4.00 to −2.00), 5 seeds" and found[2].evidence == ""
     assert found[2].question == "Is tread-2:8 better than the control fewer-blocks?"
