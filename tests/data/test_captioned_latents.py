@@ -106,7 +106,7 @@ def gone(name: str) -> Any:
 
 WRONG_COCO = {
     "moments are missing": (gone("train/3.npy"), "of an image that is not there"),
-    "a caption is missing": (gone("train/3_2.npy"), "files are features of captions"),
+    "a caption is missing": (gone("train/3_1.npy"), "2 files are features of captions"),
     "other width": (saved("train/0_0.npy", np.zeros((24, 63), "f4")), "0_0.npy: array of shape"),
     "not finite": (saved("train/0_0.npy", np.full((24, 64), np.nan, "f4")), "contain NaN"),
     "no empty caption": (gone("empty_context.npy"), "empty_context.npy cannot be read"),

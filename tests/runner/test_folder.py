@@ -15,7 +15,7 @@ from tests.run_folders import put
 from tread_bench.core.stored import files
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.records import SCHEMA_VERSION
-from tread_bench.runner.folder import RunFolder, disk_errors_reported
+from tread_bench.runner.folder import Kept, RunFolder, disk_errors_reported
 
 LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed
 STORED = Path(__file__).parents[1] / "stored"
@@ -52,6 +52,17 @@ def test_a_file_of_another_cell_is_refused(folder, name):
     read = {"record.json": folder.record, "cell.json": folder.request}[name]
     with pytest.raises(StoreError, match=rf"{name} belongs to cell {CELL}, not to other.* Put each back"):
         read("other-s0-5561d917c4")
+
+
+def test_a_cell_is_forgotten_in_an_order_that_leaves_what_can_be_resumed(folder, monkeypatch):
+    made = ["checkpoints/step-000000010.safetensors", "record.json", "weights/10.safetensors", "cell.json"]
+    for name in made:
+        put(folder.cell(CELL) / name, "here")
+    removed, unlink = [], Path.unlink
+    monkeypatch.setattr(Path, "unlink", lambda path, **how: removed.append(path) or unlink(path, **how))
+    folder.forget(CELL, "row", Kept.NOTHING)
+    assert removed == [folder.timing_path("row"), *(folder.cell(CELL) / name for name in made)]
+    assert not folder.cell(CELL).exists()
 
 
 def test_a_plan_from_before_contents_were_hashed_is_read(folder):
