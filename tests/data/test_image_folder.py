@@ -43,6 +43,12 @@ def test_every_tenth_image_is_held_out_where_nothing_else_is_named(pets: str) ->
     assert data.held_out.labels(np.arange(3)).tolist() == whole.labels(np.array([9, 19, 29])).tolist()
 
 
+def test_without_classes_images_may_be_anywhere(pets: str) -> None:
+    image((4, 4), "loose.png")(Path(pets))
+    train = open_data(choice(pets, num_classes=0)).train
+    assert len(train) == 31 and not train.labels(np.arange(31)).any()
+
+
 def test_a_large_set_is_decoded_on_demand_and_is_the_same(pets: str, monkeypatch: Any) -> None:
     at_once = open_data(choice(pets))
     monkeypatch.setattr(encoded, "MOST_BYTES", 0)
