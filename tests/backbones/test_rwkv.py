@@ -31,12 +31,14 @@ def test_initial_decays_and_mixes_are_the_released_ones():
 
 
 def test_rwkv7_starts_at_its_biases_with_orthogonal_ranks_of_a_tenth():
-    """What flash-linear-attention's RWKV7Attention starts from, in block 2 of 5, of 2 heads of 16 channels."""
+    """As `RWKV7Attention` of flash-linear-attention, but for its projections and norm; block 2 of 5, heads of 16."""
     mixer = create_backbone("DiG", seed=0, **{**networks.SMALL["DiG"], "mixer": "rwkv7"}).blocks[2].attn
     for name in "wavg":
         down, _, up = getattr(mixer, f"{name}_lora").lora
-        assert not down.weight.any()
+        assert not down.weight.any(), name
         torch.testing.assert_close(up.weight @ up.weight.T, torch.eye(32) / 100, rtol=0, atol=1e-7)
+    assert set(mixer.k_a.tolist()) == {mixer.k_a.new_tensor(1.02).item()}
+    assert set(mixer.r_k.flatten().tolist()) == {mixer.r_k.new_tensor(-0.04).item()}
     for channel in (0, 7, 31):
         ramp, place = channel / 31, 2 * (channel % 16) / 15 - 1
         zigzag = math.copysign(place**2, place)
